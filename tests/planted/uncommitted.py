@@ -105,12 +105,6 @@ BUGS: dict[str, Bug] = {
         wrong="        whole = True\n",
         test=f"{EXTENT}::test_a_branch_limits_the_listing_and_never_the_references",
     ),
-    "the newest checkpoint is collected": Bug(
-        CHECKPOINTS,
-        right='    rows = pa.table({"address": pa.array(found.addresses(), pa.string())})\n',
-        wrong='    rows = pa.table({"address": pa.array([], pa.string())})\n',
-        test=f"{OF_CHECKPOINTS}::test_old_versions_are_collected_and_the_newest_stays",
-    ),
     "the rule of 90 % counts what was looked at": Bug(
         "reclaim.run.plan.plan_document",
         right="            return going, max(going, self.uncommitted.objects_known)\n",
@@ -143,7 +137,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a partition is final although it was listed long before": Bug(
         "reclaim.run.uncommitted.planning",
-        right="        if seen.read_at - self._started > SLOWEST_LISTING:\n",
+        right="        if seen.read_at - self.context.started_at > SLOWEST_LISTING:\n",
         wrong="        if False:\n",
         test="tests/collect/test_uncommitted.py::test_a_listing_that_took_a_day[embedded]",
     ),

@@ -39,8 +39,8 @@ from reclaim.run.plan.checks import check_budget, check_protected
 from reclaim.run.plan.decide import Decided
 from reclaim.run.plan.plan_document import PlanDocument
 from reclaim.run.plan.plan_snapshots import PlannedSnapshots
-from reclaim.run.plan.protection import remember
 from reclaim.run.record.stages import Silent, Watcher
+from reclaim.run.roots.protection import remember
 from reclaim.run.sweep.removal import DELETE, MARKED, Removal
 from reclaim.run.uncommitted.saving import save_checkpoint
 from reclaim.run_record import Phase

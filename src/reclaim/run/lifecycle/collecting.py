@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from reclaim.engine.answers import Candidates, ContainerFiles
+from reclaim.engine.answers import Candidates
 from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import LifecycleIndex, LifecycleIndexRequest
 from reclaim.engine.requests import FindRequest
 from reclaim.engine.tasks.parts import Opener, open_storage
 from reclaim.engine.uncommitted import DeadEntries, DeadRequest, UncommittedSearch
 from reclaim.errors import InvalidInput
-from reclaim.ids import new_run_id
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.apply.limits import NO_LIMITS, Limits, review_hint
@@ -32,9 +31,12 @@ from reclaim.run.lifecycle.planning import (
 )
 from reclaim.run.lifecycle.rules import find_lifecycle
 from reclaim.run.lifecycle.unfinished import finish_unfinished
+from reclaim.run.plan.collection import Collection
+from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.decide import Decided
-from reclaim.run.plan.planning import Plan, Planning, PlanOptions, record_plan
-from reclaim.run.record.stages import Silent, Watcher
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.run_kind import Listing, Marked
+from reclaim.run.record.stages import Watcher
 from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store
@@ -51,36 +53,39 @@ class CollectedByRules:
     applied: Applied
 
 
-class _IndexingPlanning(Planning):
-    """A plan of a collection that leaves the index of the ranges that it read."""
+class _IndexingCollection(Collection):
+    """A collection that leaves the index of the ranges that it read."""
 
     index = LifecycleIndex()
     _dead = DeadEntries()
 
-    def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:
-        containers = super()._expand(seen, decided, named)
-        format, parts = self._store.format, containers.parts
+    def mark(
+        self, seen: Observation, decided: Decided, named: pa.Table, listing: Listing
+    ) -> Marked:
+        marked = super().mark(seen, decided, named, listing)
+        context, containers = self.context, marked.containers
+        format, parts = context.store.format, containers.parts
         if containers.dead:
-            place = self._place.below("work").below("dead")
-            self._dead = self._engine.dead_entries(DeadRequest(format, parts, place))
+            place = context.work.below("dead")
+            self._dead = context.engine.dead_entries(DeadRequest(format, parts, place))
         edges = find_edges(seen, containers.entries)
-        self.index = self._engine.lifecycle_index(
-            LifecycleIndexRequest(format, parts, edges, self._place.below("index"))
+        self.index = context.engine.lifecycle_index(
+            LifecycleIndexRequest(format, parts, edges, context.place.below("index"))
         )
-        return containers
+        return marked
 
-    def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
+    def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         search = UncommittedSearch(
-            url=self._store.storage.url,
+            url=self.context.store.storage.url,
             index=(),
             fresh=self.index.parts,
             dead=self._dead.parts,
             carried=(),
             unlisted=frozenset(),
             below="",
-            carry=self._place.below("carried"),
+            carry=self.context.place.below("carried"),
         )
-        found = self._engine.find(replace(request, search=search))
+        found = self.context.engine.find(replace(request, search=search))
         found.read.entries = self.index.read.entries + self._listed_by_name(request)
         return found
 
@@ -130,12 +135,14 @@ def collect_by_rules(
             hint="leave --out and --inventory out",
         )
     before = finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)
-    watching = watcher or Silent()
-    run_id = new_run_id(store.clock.now())
-    planning = _IndexingPlanning(store, engine, options, run_id, None, watching, opener)
+    kinds: list[_IndexingCollection] = []
+
+    def make_kind(context: PlanContext, _: str | None) -> _IndexingCollection:
+        kinds.append(_IndexingCollection(context))
+        return kinds[-1]
 
     def plan() -> Plan:
-        return record_plan(store, planning.run())
+        return make_plan(store, engine, options, make_kind, watcher=watcher, opener=opener)
 
     with before.telling():
         collected = collect(
@@ -151,7 +158,7 @@ def collect_by_rules(
         if collected.applied is not None:
             before.add(collected.applied)
         assert collected.plan is not None
-        indexed = IndexedBefore(planning.index, collected.plan.place.url)
+        indexed = IndexedBefore(kinds[-1].index, collected.plan.place.url)
         by_rules = plan_lifecycle(
             store,
             engine,

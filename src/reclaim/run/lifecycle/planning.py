@@ -3,8 +3,7 @@ refers to it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -23,15 +22,7 @@ from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.lifecycle_ranges import Renumbering
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.uncommitted import CopyRequest
-from reclaim.errors import (
-    Corrupt,
-    IncompleteRead,
-    InvalidInput,
-    NotFound,
-    PlanRefused,
-    ReclaimError,
-)
-from reclaim.ids import new_run_id
+from reclaim.errors import IncompleteRead, InvalidInput
 from reclaim.model import SnapshotId
 from reclaim.policy.lifecycle import (
     Bounds,
@@ -47,26 +38,26 @@ from reclaim.run.lifecycle.checkpoint import (
     find_lifecycle_checkpoint,
 )
 from reclaim.run.lifecycle.reach import Reach, find_metaranges, find_reach
-from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.lifecycle.tables import (
     current_rules_table,
     finished_rules,
     potential_commits,
 )
+from reclaim.run.plan.collection import by_partition, list_store
+from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.dead_snapshots import dead_containers, find_dead_ids
 from reclaim.run.plan.decide import Decided
-from reclaim.run.plan.plan_document import File, IndexFile, Lifecycle, LifecycleRuleDate
-from reclaim.run.plan.planning import (
-    FOLDERS,
-    Plan,
-    Planning,
-    PlanOptions,
-    by_partition,
-    record_plan,
+from reclaim.run.plan.plan_document import (
+    File,
+    IndexFile,
+    Lifecycle,
+    LifecycleRuleDate,
+    PlanSections,
 )
-from reclaim.run.plan.protection import Protection
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.run_kind import FullRunNeeded, Listing, Marked, RunKind
 from reclaim.run.record.checkpoints import find_passed_barriers
-from reclaim.run.record.stages import Silent, Watcher
+from reclaim.run.record.stages import Watcher
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
@@ -125,10 +116,14 @@ def plan_lifecycle(
             hint="collect it with `reclaim gc`",
         )
     check_rules(store, asked.policy)
-    watching = watcher or Silent()
-    run_id = new_run_id(store.clock.now())
-    plan = LifecyclePlanning(store, engine, wanted, asked, run_id, watching, opener).run()
-    return record_plan(store, plan)
+    return make_plan(
+        store,
+        engine,
+        wanted,
+        lambda context, why_full: LifecycleRules(context, asked, why_full),
+        watcher=watcher,
+        opener=opener,
+    )
 
 
 def check_rules(store: Store, policy: LifecyclePolicy) -> None:
@@ -148,30 +143,24 @@ def find_edges(seen: Observation, entries: int, most: int = MOST_BUCKETS) -> Seq
     return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
 
 
-class _NeedsFullRun(Exception):
-    """An incremental run cannot be sure; says why."""
+class LifecycleRules(RunKind):
+    """A run of lifecycle rules: it takes what rules match wherever something refers to it."""
 
+    takes_referenced = True
 
-class LifecyclePlanning(Planning):
-    """One such plan in the making."""
-
-    def __init__(
-        self,
-        store: Store,
-        engine: Engine,
-        options: PlanOptions,
-        asked: LifecycleOptions,
-        run_id: str,
-        watcher: Watcher,
-        opener: Opener,
-    ) -> None:
-        super().__init__(store, engine, options, run_id, None, watcher, opener)
+    def __init__(self, context: PlanContext, asked: LifecycleOptions, why_full: str | None) -> None:
+        super().__init__(context)
+        self._store = context.store
+        self._engine = context.engine
         self._asked = asked
-        self._today: date = self._started.date()
+        self._today: date = context.started_at.date()
         self._dated = date_rules(asked.policy, self._today)
         self._classes = BranchClasses.of(self._dated)
-        self._runs = list(store.runs())
-        self._checkpoint, self._why = self._find_checkpoint()
+        self._runs = list(context.store.runs())
+        if why_full is None:
+            self._checkpoint, self._why = self._find_checkpoint()
+        else:
+            self._checkpoint, self._why = None, why_full
         self._decided: Decided | None = None
         self._reach: Reach | None = None
         self._ranges = RangeFiles()
@@ -182,60 +171,38 @@ class LifecyclePlanning(Planning):
             return None, "a collection has just read everything"
         if self._asked.full:
             return None, "it was asked for"
-        own = self._opener(self._store.storage.url)
-        known = find_lifecycle_checkpoint(self._store, own, self._runs)
+        known = find_lifecycle_checkpoint(self._store, self.context.own_storage, self._runs)
         if isinstance(known, str):
             return None, known
         return known, f"the checkpoint of run {known.manifest.run} counts"
 
-    def _plan(self) -> Plan:
-        try:
-            return super()._plan()
-        except _NeedsFullRun as error:
-            self._begin_full(str(error))
-        except (NotFound, Corrupt, PlanRefused) as error:
-            if self._checkpoint is None or not self._is_of_checkpoint(error):
-                raise
-            self._begin_full(f"a file of the checkpoint or of the index is damaged: {error}")
-        return super()._plan()
-
-    def _is_of_checkpoint(self, error: ReclaimError) -> bool:
-        """Whether a file that could not be read is one that an earlier run left."""
-        assert self._checkpoint is not None
-        return any(address in error.message for address in self._checkpoint.addresses())
-
-    def _begin_full(self, why: str) -> None:
-        """Start again, as a full run; nothing of the incremental one is used."""
-        with suppress(ReclaimError):
-            self._tidy(*FOLDERS)
-        self._checkpoint, self._why = None, why
-        self._partitions = {}
-        self._reach, self._ranges, self._copied = None, RangeFiles(), ()
+    def checkpoint_files(self) -> Collection[str]:
+        return self._checkpoint.addresses() if self._checkpoint else ()
 
     # What is looked at
 
-    def _keep_more(self, seen: Observation) -> Observation:
-        return keep_released(seen, self._store)
+    @property
+    def lists_all(self) -> bool:
+        return self._checkpoint is None
 
-    def _count_versions(self) -> None:
-        # It would list everything; `doctor` says what a bucket keeps.
+    def list(self, place: Place) -> Listing:
         if self._checkpoint is None:
-            super()._count_versions()
-
-    def _list(self, place: Place) -> Objects:
-        if self._checkpoint is None:
-            return super()._list(place)
+            return list_store(self.context, place)
         # What goes is looked up by name. Partitions are known by theirs.
         format = self._store.format
         assert isinstance(format, IndexesEntries)
         folders = format.partition_folders(self._store.storage, None)
-        self._partitions = by_partition(folders)
-        return Objects(place.url, ())
+        return Listing(Objects(place.url, ()), by_partition(folders))
 
-    def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:  # noqa: ARG002
+    def mark(
+        self,
+        seen: Observation,
+        decided: Decided,
+        named: pa.Table,  # noqa: ARG002
+        listing: Listing,  # noqa: ARG002
+    ) -> Marked:
         self._decided = decided
         self._reach = reach = find_reach(seen, decided, self._classes)
-        place = self._place.below("containers")
         bits: Mapping[SnapshotId, int] | None = None
         if self._checkpoint is not None:
             self._copied = self._copy_known(self._checkpoint)
@@ -247,7 +214,7 @@ class LifecyclePlanning(Planning):
             RangesRequest(
                 self._store.format,
                 metaranges,
-                place,
+                self.context.place.below("containers"),
                 known=self._copied,
                 renumbering=None
                 if bits is None or self._checkpoint is None
@@ -259,16 +226,30 @@ class LifecyclePlanning(Planning):
                 f"{metaranges.num_rows} metaranges were expected and {files.metaranges} were read",
                 hint="nothing was planned; run it again, and look at the storage if it repeats",
             )
-        return ContainerFiles(
+        containers = ContainerFiles(
             files.containers,
             of_snapshots=everything.num_rows - metaranges.num_rows + files.metaranges,
             containers=files.ranges,
             entries=files.entries,
         )
+        # Live containers list what goes, so none of them covers what is promised.
+        return Marked(containers, covering=(), dead=self._expand_dead(seen, decided, containers))
+
+    def _expand_dead(
+        self, seen: Observation, decided: Decided, containers: ContainerFiles
+    ) -> ContainerFiles:
+        """The containers of dead commits, where their paths may be protected."""
+        dead = find_dead_ids(seen, decided) if seen.protect else frozenset()
+        named = dead_containers(seen, dead)
+        if not named.num_rows:
+            return containers
+        # Paths of what live ranges list are judged with their entries.
+        place, known = self.context.work.below("dead"), self._ranges.containers
+        return self._engine.expand(ExpandRequest(self._store.format, named, place, known=known))
 
     def _copy_known(self, checkpoint: LifecycleCheckpoint) -> Sequence[Part]:
         """The ranges of the checkpoint, where all other files of the plan are."""
-        place = self._place.below("work").below("known")
+        place = self.context.work.below("known")
         url = self._store.storage.url
         return self._engine.copy(CopyRequest(checkpoint.ranges, url, place)).parts
 
@@ -289,24 +270,9 @@ class LifecyclePlanning(Planning):
         most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
         return find_edges(seen, self._ranges.entries, most)
 
-    def _find_protection(self, seen: Observation, containers: ContainerFiles) -> Protection:
-        assert self._decided is not None
-        dead = find_dead_ids(seen, self._decided) if seen.protect else frozenset()
-        named = dead_containers(seen, dead)
-        if named.num_rows:
-            # Paths of what live ranges list are judged with their entries.
-            place, known = self._place.below("work").below("dead"), self._ranges.containers
-            request = ExpandRequest(self._store.format, named, place, known=known)
-            containers = self._engine.expand(request)
-        return super()._find_protection(seen, containers)
-
-    def _covering(self, containers: ContainerFiles) -> Sequence[Part]:  # noqa: ARG002
-        # Here live containers list what goes: all that is promised has to be named.
-        return ()
-
     # What is found
 
-    def _find(self, request: FindRequest, seen: Observation) -> Candidates:
+    def judge(self, request: FindRequest, seen: Observation) -> Candidates:
         assert self._reach is not None
         checkpoint = self._checkpoint
         indexed = None if self._asked.indexed is None else self._copy_indexed(self._asked.indexed)
@@ -315,9 +281,9 @@ class LifecyclePlanning(Planning):
             names=self._reach.names,
             ranges=self._ranges.parts,
             edges=self._edges(seen),
-            index=self._place.below("index"),
+            index=self.context.place.below("index"),
             indexed=indexed,
-            found=self._place.below("lifecycle"),
+            found=self.context.place.below("lifecycle"),
             earlier=None
             if checkpoint is None
             else EarlierRun(
@@ -340,7 +306,7 @@ class LifecyclePlanning(Planning):
 
     def _copy_indexed(self, before: IndexedBefore) -> LifecycleIndex:
         """The index that a collection made, where all other files of the plan are."""
-        place = self._place.below("index").below("before")
+        place = self.context.place.below("index").below("before")
         parts, ranges = (
             self._engine.copy(CopyRequest(parts, before.url, place.below(name))).parts
             for name, parts in (("parts", before.index.parts), ("ranges", before.index.ranges))
@@ -370,12 +336,15 @@ class LifecyclePlanning(Planning):
                     read=count,
                 )
 
-    def _lifecycle(self, found: Candidates) -> Lifecycle:
+    def sections(self, seen: Observation, candidates: Candidates) -> PlanSections:  # noqa: ARG002
+        return PlanSections(lifecycle=self._section(candidates))
+
+    def _section(self, found: Candidates) -> Lifecycle:
         notes, checkpoint, reach = found.lifecycle, self._checkpoint, self._reach
         assert notes is not None
         assert reach is not None
-        place = self._place.below("lifecycle")
-        commits = write_part(self._storage, place.at("commits.parquet"), reach.commits())
+        place = self.context.place.below("lifecycle")
+        commits = write_part(self.context.storage, place.at("commits.parquet"), reach.commits())
         objects = notes.objects
         if checkpoint is not None:
             objects = self._count_known(checkpoint, going=sum(part.rows for part in found.parts))
@@ -420,12 +389,12 @@ class LifecyclePlanning(Planning):
         taken = sum(run.counts.objects for run in since)
         objects = max(0, checkpoint.manifest.objects - taken)
         if going > MUCH * objects:
-            raise _NeedsFullRun(f"{going} of at least {objects} objects would go")
+            raise FullRunNeeded(f"{going} of at least {objects} objects would go")
         return objects
 
     def _write_current_rules(self, place: Place) -> Part:
         table = current_rules_table(self._dated, finished_rules(self._runs))
-        return write_part(self._storage, place.at("current_rules.parquet"), table)
+        return write_part(self.context.storage, place.at("current_rules.parquet"), table)
 
     def _write_potential_commits(self, place: Place) -> Part:
         assert self._reach is not None
@@ -439,4 +408,4 @@ class LifecyclePlanning(Planning):
             bounds,
             checkpoint.commits if checkpoint is not None and comparable else None,
         )
-        return write_part(self._storage, place.at("potential_commits.parquet"), table)
+        return write_part(self.context.storage, place.at("potential_commits.parquet"), table)

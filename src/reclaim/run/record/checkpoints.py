@@ -10,15 +10,15 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import pyarrow as pa
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from reclaim.engine.tasks.parts import Part, Place, write_hashed
+from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import Corrupt, NotFound, PlanRefused
 from reclaim.run.plan.plan_document import File, IndexFile
+from reclaim.run.roots.request import RootRequest, holding
 from reclaim.run_record import ADOPT, Phase, RunRecord, SavedManifest
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
@@ -140,23 +140,18 @@ class CheckpointKind(Generic[M]):
         except UNREADABLE:
             return damaged(run.id)
 
-    def hold(
-        self, seen: Observation, store: Store, storage: Storage, place: Place, own: Storage
-    ) -> Observation:
-        """An observation in which the files of the newest checkpoint are needed as well.
+    def hold(self, seen: Observation, request: RootRequest) -> Observation:
+        """An observation that also holds the files of the newest checkpoint.
 
-        ``own`` is the storage of the place, where files with addresses are read from. One that
-        cannot be read is needed by nobody.
+        A checkpoint that cannot be read is of no use to anybody, and holds nothing.
         """
+        store = request.store
         if store.deleted or not isinstance(store.format, IndexesEntries):
             return seen
-        found = self.find(store.runs(), storage)
+        found = self.find(store.runs(), request.storage)
         if isinstance(found, str):
             return seen
-        rows = pa.table({"address": pa.array(found.addresses(), pa.string())})
-        part = write_hashed(own, place.at(self.name), rows)
-        held = (*seen.held, part.address)
-        return replace(seen, held=held, held_count=seen.held_count + part.rows)
+        return holding(seen, [request.write(self.name, found.addresses())])
 
 
 def damaged(run_id: str) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles, Objects
+from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles
 from reclaim.engine.base import Engine
-from reclaim.engine.requests import ExpandRequest, FindRequest
+from reclaim.engine.requests import FindRequest
 from reclaim.engine.tasks.indexing import span
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.reading import LIVE
@@ -24,28 +23,23 @@ from reclaim.engine.uncommitted import (
     IndexRequest,
     UncommittedSearch,
 )
-from reclaim.errors import (
-    Corrupt,
-    IncompleteRead,
-    InvalidInput,
-    NotFound,
-    PlanRefused,
-    ReclaimError,
-)
-from reclaim.ids import new_run_id
+from reclaim.errors import IncompleteRead, InvalidInput, NotFound
 from reclaim.model import RefKind
+from reclaim.run.plan.collection import by_partition, expand, list_store
+from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.decide import Decided
-from reclaim.run.plan.plan_document import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
-from reclaim.run.plan.planning import (
-    FOLDERS,
-    Plan,
-    Planning,
-    PlanOptions,
-    by_partition,
-    record_plan,
+from reclaim.run.plan.plan_document import (
+    OF_RUNS,
+    ContainerCounts,
+    File,
+    IndexFile,
+    PlanSections,
+    Uncommitted,
 )
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.run_kind import FullRunNeeded, Listing, Marked, RunKind
 from reclaim.run.record.checkpoints import find_barriers, find_passed_barriers, store_name
-from reclaim.run.record.stages import Silent, Watcher
+from reclaim.run.record.stages import Watcher
 from reclaim.run.uncommitted import scope
 from reclaim.run.uncommitted.checkpoint import (
     PARTITIONS,
@@ -103,80 +97,52 @@ def plan_uncommitted(
         )
     if wanted.inventory is not None or not wanted.policy.empty:
         raise InvalidInput("a run on uncommitted data takes neither rules nor an inventory")
-    watching = watcher or Silent()
-    run_id = new_run_id(store.clock.now())
-    plan = UncommittedPlanning(store, engine, wanted, how, run_id, watching, opener).run()
-    return record_plan(store, plan)
+    return make_plan(
+        store,
+        engine,
+        wanted,
+        lambda context, why_full: UncommittedData(context, how, why_full),
+        watcher=watcher,
+        opener=opener,
+    )
 
 
-class _NeedsCleanRun(Exception):
-    """An optimized run cannot be sure; says why."""
-
-
-class UncommittedPlanning(Planning):
-    """One such plan in the making."""
+class UncommittedData(RunKind):
+    """A run on uncommitted data: it looks at what may have changed since the checkpoint."""
 
     def __init__(
-        self,
-        store: Store,
-        engine: Engine,
-        options: PlanOptions,
-        asked: UncommittedOptions,
-        run_id: str,
-        watcher: Watcher,
-        opener: Opener,
+        self, context: PlanContext, asked: UncommittedOptions, why_full: str | None
     ) -> None:
-        super().__init__(store, engine, options, run_id, None, watcher, opener)
+        super().__init__(context)
+        self._store = context.store
+        self._engine = context.engine
         self._asked = asked
-        self._runs = list(store.runs())
-        self._own = opener(store.storage.url)
-        self._choice, self._checkpoint = self._choose(find_checkpoint(store, self._own))
+        self._runs = list(context.store.runs())
+        if why_full is None:
+            self._choice, self._checkpoint = self._choose()
+        else:
+            self._choice, self._checkpoint = Choice(Mode.CLEAN, why_full), None
         self._bytes = self._ranges = 0
         self._listed: list[str] = []
+        self._partitions: Mapping[str, Sequence[str]] = {}
         self._containers = NO_CONTAINERS
         self._indexed = Indexed()
         self._dead = DeadEntries()
-        self._index: Sequence[Part] = ()
 
-    def _choose(
-        self, found: UncommittedCheckpoint | str
-    ) -> tuple[Choice, UncommittedCheckpoint | None]:
-        known = found if isinstance(found, str) else found.known
+    def _choose(self) -> tuple[Choice, UncommittedCheckpoint | None]:
+        checkpoint = find_checkpoint(self._store, self.context.own_storage)
         choice = scope.choose(
             self._asked.mode,
-            known,
+            checkpoint if isinstance(checkpoint, str) else checkpoint.known,
             store=store_name(self._store),
             barriers=find_barriers(self._runs),
         )
-        if choice.mode == Mode.OPTIMIZED and isinstance(found, UncommittedCheckpoint):
-            return choice, found
+        if choice.mode == Mode.OPTIMIZED and isinstance(checkpoint, UncommittedCheckpoint):
+            return choice, checkpoint
         return choice, None
 
-    def _plan(self) -> Plan:
-        try:
-            return super()._plan()
-        except _NeedsCleanRun as error:
-            self._begin_clean(str(error))
-        except (NotFound, Corrupt, PlanRefused) as error:
-            if self._checkpoint is None or not self._is_of_checkpoint(error):
-                raise
-            self._begin_clean(f"a file of the checkpoint or of the index is damaged: {error}")
-        return super()._plan()
-
-    def _is_of_checkpoint(self, error: ReclaimError) -> bool:
-        """Whether a file that could not be read is one that an earlier run left."""
-        assert self._checkpoint is not None
-        return any(address in error.message for address in self._checkpoint.addresses())
-
-    def _begin_clean(self, why: str) -> None:
-        """Start again, as a clean run; nothing of the optimized one is used."""
-        with suppress(ReclaimError):
-            self._tidy(*FOLDERS)
-        self._choice, self._checkpoint = Choice(Mode.CLEAN, why), None
-        self._bytes = self._ranges = 0
-        self._started = self._store.clock.now()
-        self._partitions = {}
-        self._index = ()
+    def checkpoint_files(self) -> Collection[str]:
+        return self._checkpoint.addresses() if self._checkpoint else ()
 
     @property
     def _final_then(self) -> frozenset[str]:
@@ -184,28 +150,27 @@ class UncommittedPlanning(Planning):
 
     # What is looked at
 
-    def _count_versions(self) -> None:
-        # It would list everything; `doctor` says what a bucket keeps.
-        if self._checkpoint is None and self._asked.branch is None:
-            super()._count_versions()
+    @property
+    def lists_all(self) -> bool:
+        return self._checkpoint is None and self._asked.branch is None
 
-    def _list(self, place: Place) -> Objects:
+    def list(self, place: Place) -> Listing:
         format = self._store.format
         assert isinstance(format, IndexesEntries)
         if self._store.deleted:
-            return super()._list(place)
+            return list_store(self.context, place)
         folders = [
             (folder, partition)
             for folder, partition in format.partition_folders(
                 self._store.storage, self._asked.branch
             )
-            if not self._is_skipped(folder)
+            if not self.context.is_skipped(folder)
         ]
         # All that are there are known by name, whether they are listed or not.
         self._partitions = by_partition(folders)
         self._listed = sorted(self._partitions.keys() - self._final_then)
         ranges = [KeyRange(*keys) for keys in scope.find_ranges(folders, self._final_then)]
-        return self._engine.list(format, ranges, place)
+        return Listing(self._engine.list(format, ranges, place), self._partitions)
 
     def _check_branch(self, seen: Observation) -> None:
         """Refuse a branch that there is not: nothing of it would look like nothing to do."""
@@ -218,11 +183,17 @@ class UncommittedPlanning(Planning):
                 hint=f"see `reclaim branch list {self._store.name}`",
             )
 
-    def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:
+    def mark(
+        self,
+        seen: Observation,
+        decided: Decided,
+        named: pa.Table,
+        listing: Listing,  # noqa: ARG002
+    ) -> Marked:
         self._check_branch(seen)
         known: Sequence[Part] = ()
         if self._checkpoint is None:
-            containers = super()._expand(seen, decided, named)
+            containers = expand(self.context, named)
             unread = containers.parts
         else:
             known = self._copy_known(self._checkpoint)
@@ -230,13 +201,13 @@ class UncommittedPlanning(Planning):
         self._dead = DeadEntries()
         if containers.dead:
             self._dead = self._engine.dead_entries(
-                DeadRequest(self._store.format, unread, self._place.below("work").below("dead"))
+                DeadRequest(self._store.format, unread, self.context.work.below("dead"))
             )
         if self._checkpoint is not None and self._dead.counts.unread:
-            raise _NeedsCleanRun(
+            raise FullRunNeeded(
                 f"{self._dead.counts.unread} containers of dead commits cannot be read any more"
             )
-        place = self._place.below("index")
+        place = self.context.place.below("index")
         edges = self._edges(seen, containers)
         self._indexed = self._engine.index(
             IndexRequest(self._store.format, unread, known, edges, place)
@@ -245,11 +216,12 @@ class UncommittedPlanning(Planning):
         for counts in (self._dead.counts, self._indexed.counts):
             self._bytes += counts.bytes
             self._ranges += counts.ranges
-        return containers
+        listed = Matches(self._dead.parts, unread=self._dead.counts.damaged)
+        return Marked(containers, containers.parts, dead=containers, listed_by_dead=listed)
 
     def _copy_known(self, checkpoint: UncommittedCheckpoint) -> Sequence[Part]:
         """The containers of the checkpoint, where all other files of the plan are."""
-        place = self._place.below("containers").below("known")
+        place = self.context.place.below("containers").below("known")
         url = self._store.storage.url
         copied = self._engine.copy(CopyRequest(checkpoint.containers, url, place, live=True))
         self._bytes += copied.bytes
@@ -272,12 +244,12 @@ class UncommittedPlanning(Planning):
             checkpoint.known, live=decided.live, there=seen.ids | seen.marked.keys()
         )
         if changes.lost:
-            raise _NeedsCleanRun(
+            raise FullRunNeeded(
                 f"{len(changes.lost)} {self._store.noun}s of the checkpoint of run "
                 f"{checkpoint.known.run} were taken by another run"
             )
         if changes.died:
-            containers = super()._expand(seen, decided, named)
+            containers = expand(self.context, named)
             return containers, containers.parts
         then, new = (
             {
@@ -291,8 +263,7 @@ class UncommittedPlanning(Planning):
         # A commit that changes nothing has the container of its parent, which is counted already.
         is_new = pc.is_in(named.column("address"), pa.array(sorted(new - then), pa.string()))
         changed = named.filter(pc.or_(is_new, pc.not_equal(named.column("cause"), LIVE)))
-        place = self._place.below("containers")
-        more = self._engine.expand(ExpandRequest(self._store.format, changed, place, known=known))
+        more = expand(self.context, changed, known=known)
         counts = checkpoint.manifest.counts
         whole = ContainerFiles(
             [*known, *more.parts],
@@ -332,43 +303,44 @@ class UncommittedPlanning(Planning):
                     read=read,
                 )
 
-    def _listed_by_dead(self) -> Matches | None:
-        return Matches(self._dead.parts, unread=self._dead.counts.damaged)
-
     # What is found
 
-    def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
+    def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         checkpoint, prefix = self._checkpoint, ""
         if self._asked.branch is not None:
             format = self._store.format
             assert isinstance(format, IndexesEntries)
             prefix = f"{format.branch_folder(self._asked.branch)}/"
+        index: Sequence[Part] = ()
         if checkpoint is not None:
             looked_up = scope.find_looked_up(self._listed, self._dead.counts.partitions)
             spans = [span(part) for part in checkpoint.index]
-            self._index = [
+            index = [
                 checkpoint.index[number] for number in scope.find_overlapping(spans, looked_up)
             ]
         search = UncommittedSearch(
             url=self._store.storage.url,
-            index=self._index,
+            index=index,
             fresh=self._indexed.parts,
             dead=self._dead.parts,
             carried=checkpoint.carried if checkpoint else (),
             unlisted=self._final_then,
             below=prefix,
-            carry=self._place.below("carried"),
+            carry=self.context.place.below("carried"),
         )
-        found = self._engine.find(replace(request, search=search))
+        candidates = self._engine.find(replace(request, search=search))
         # Of other containers an earlier run has counted what was read.
-        found.read.entries = self._indexed.counts.entries
-        return found
+        candidates.read.entries = self._indexed.counts.entries
+        return candidates
 
-    def _counted(self, containers: ContainerFiles) -> ContainerFiles:
+    def counted(self, containers: ContainerFiles) -> ContainerFiles:
         self._containers = containers
         return replace(containers, entries=self._indexed.counts.expected_entries)
 
-    def _uncommitted(self, seen: Observation, found: Candidates) -> Uncommitted | None:
+    def sections(self, seen: Observation, candidates: Candidates) -> PlanSections:
+        return PlanSections(uncommitted=self._section(seen, candidates))
+
+    def _section(self, seen: Observation, found: Candidates) -> Uncommitted:
         notes, checkpoint = found.uncommitted, self._checkpoint
         assert notes is not None
         whole = self._asked.branch is None and not self._store.deleted
@@ -421,7 +393,7 @@ class UncommittedPlanning(Planning):
 
     def _write_partitions(self, seen: Observation, counts: Mapping[str, tuple[int, int]]) -> Part:
         final = seen.final
-        if seen.read_at - self._started > SLOWEST_LISTING:
+        if seen.read_at - self.context.started_at > SLOWEST_LISTING:
             # One may have been written to after it was listed, and closed long ago by now.
             final = frozenset()
         names = sorted(counts.keys() | final)
@@ -433,4 +405,4 @@ class UncommittedPlanning(Planning):
         )
         arrays = [pa.array(c, f.type) for c, f in zip(columns, PARTITIONS, strict=True)]
         table = pa.table(arrays, schema=PARTITIONS)
-        return write_part(self._storage, self._place.at("partitions.parquet"), table)
+        return write_part(self.context.storage, self.context.place.at("partitions.parquet"), table)
