@@ -101,7 +101,7 @@ BUGS: dict[str, Bug] = {
         test=f"{COMMITS}::test_a_plan_without_a_record_goes_on_with_what_it_promised",
     ),
     "commits are taken over whether they are whole or not": Bug(
-        "reclaim.run.apply.taking_over",
+        "reclaim.run.apply.condemning",
         right="return find_whole(store, context.engine, left, place, opener=context.opener)",
         wrong="return list(left)",
         test=f"{COMMITS}"

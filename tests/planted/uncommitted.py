@@ -76,14 +76,14 @@ BUGS: dict[str, Bug] = {
         test=f"{OF_CHECKPOINTS}::TestInvalid::test_of_a_store_whose_commits_another_run_took",
     ),
     "a partition is final while an upload into it can be linked": Bug(
-        "reclaim.catalog.collection.roots.final_partitions",
+        "reclaim.catalog.collection.roots.observing",
         right="    return frozenset(connection.execute(closed).scalars()) - uploading\n",
         wrong="    return frozenset(connection.execute(closed).scalars())\n",
         test=f"{OF_CHECKPOINTS}::test_a_partition_with_an_upload_is_not_final",
     ),
     "a partition is final as soon as it is closed": Bug(
-        "reclaim.catalog.collection.roots.final_partitions",
-        right="        partitions.c.closed_at < now - LONGEST // MICROSECOND,\n",
+        "reclaim.catalog.collection.roots.observing",
+        right="        partitions.c.closed_at < now - LONGEST_MARGIN // MICROSECOND,\n",
         wrong="",
         test=f"{OF_CHECKPOINTS}::test_a_partition_that_was_closed_just_now_is_not_final",
     ),

@@ -24,14 +24,13 @@ from reclaim.run.apply.admission import check_begun, check_plan
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.applying import Applying
 from reclaim.run.apply.collecting import collect
-from reclaim.run.apply.condemning import condemn
+from reclaim.run.apply.condemning import condemn, find_left_whole
 from reclaim.run.apply.confirming import confirm
 from reclaim.run.apply.context import ApplyContext
 from reclaim.run.apply.editing import Editing
 from reclaim.run.apply.exclusion import exclude as leave_out
 from reclaim.run.apply.left_out import list_left_out
 from reclaim.run.apply.limits import NO_LIMITS, Limits
-from reclaim.run.apply.taking_over import find_left_whole
 from reclaim.run.apply.trust import find_basis, is_trusted
 from reclaim.run.lifecycle.applying import LifecycleApplying, check_lifecycle
 from reclaim.run.plan import plan_file, plan_snapshots

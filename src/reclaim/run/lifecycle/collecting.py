@@ -35,7 +35,7 @@ from reclaim.run.plan.collection import Collection
 from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.decide import Decided
 from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
-from reclaim.run.plan.run_kind import Listing, Marked
+from reclaim.run.plan.run_kind import MarkedContainers, ObjectListing
 from reclaim.run.record.stages import Watcher
 from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.stores.abilities import TakesReferenced
@@ -60,8 +60,8 @@ class _IndexingCollection(Collection):
     _dead = DeadEntries()
 
     def mark(
-        self, seen: Observation, decided: Decided, named: pa.Table, listing: Listing
-    ) -> Marked:
+        self, seen: Observation, decided: Decided, named: pa.Table, listing: ObjectListing
+    ) -> MarkedContainers:
         marked = super().mark(seen, decided, named, listing)
         context, containers = self.context, marked.containers
         format, parts = context.store.format, containers.parts

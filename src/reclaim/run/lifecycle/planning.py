@@ -55,7 +55,7 @@ from reclaim.run.plan.plan_document import (
     PlanSections,
 )
 from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
-from reclaim.run.plan.run_kind import FullRunNeeded, Listing, Marked, RunKind
+from reclaim.run.plan.run_kind import FullRunNeeded, MarkedContainers, ObjectListing, RunKind
 from reclaim.run.record.checkpoints import find_passed_barriers
 from reclaim.run.record.stages import Watcher
 from reclaim.stores.base import Store
@@ -185,22 +185,22 @@ class LifecycleRules(RunKind):
     def lists_all(self) -> bool:
         return self._checkpoint is None
 
-    def list(self, place: Place) -> Listing:
+    def list(self, place: Place) -> ObjectListing:
         if self._checkpoint is None:
             return list_store(self.context, place)
         # What goes is looked up by name. Partitions are known by theirs.
         format = self._store.format
         assert isinstance(format, IndexesEntries)
         folders = format.partition_folders(self._store.storage, None)
-        return Listing(Objects(place.url, ()), by_partition(folders))
+        return ObjectListing(Objects(place.url, ()), by_partition(folders))
 
     def mark(
         self,
         seen: Observation,
         decided: Decided,
         named: pa.Table,  # noqa: ARG002
-        listing: Listing,  # noqa: ARG002
-    ) -> Marked:
+        listing: ObjectListing,  # noqa: ARG002
+    ) -> MarkedContainers:
         self._decided = decided
         self._reach = reach = find_reach(seen, decided, self._classes)
         bits: Mapping[SnapshotId, int] | None = None
@@ -233,7 +233,9 @@ class LifecycleRules(RunKind):
             entries=files.entries,
         )
         # Live containers list what goes, so none of them covers what is promised.
-        return Marked(containers, covering=(), dead=self._expand_dead(seen, decided, containers))
+        return MarkedContainers(
+            containers, covering=(), dead=self._expand_dead(seen, decided, containers)
+        )
 
     def _expand_dead(
         self, seen: Observation, decided: Decided, containers: ContainerFiles

@@ -12,7 +12,7 @@ from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.decide import Decided
-from reclaim.run.plan.run_kind import Listing, Marked, RunKind
+from reclaim.run.plan.run_kind import MarkedContainers, ObjectListing, RunKind
 from reclaim.storage import LISTED, KeyRange
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots, SurveysContainers
@@ -25,7 +25,7 @@ class Collection(RunKind):
 
     lists_all = True
 
-    def list(self, place: Place) -> Listing:
+    def list(self, place: Place) -> ObjectListing:
         return list_store(self.context, place)
 
     def mark(
@@ -33,10 +33,10 @@ class Collection(RunKind):
         seen: Observation,  # noqa: ARG002
         decided: Decided,  # noqa: ARG002
         named: pa.Table,
-        listing: Listing,
-    ) -> Marked:
+        listing: ObjectListing,
+    ) -> MarkedContainers:
         containers = expand(self.context, named, listing.surveyed)
-        return Marked(containers, containers.parts, dead=containers)
+        return MarkedContainers(containers, containers.parts, dead=containers)
 
     def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         return self.context.engine.find(request)
@@ -47,7 +47,7 @@ def make_collection(context: PlanContext, why_full: str | None) -> Collection:  
     return Collection(context)
 
 
-def list_store(context: PlanContext, place: Place) -> Listing:
+def list_store(context: PlanContext, place: Place) -> ObjectListing:
     """Everything that a store has, written down at a place."""
     store, engine = context.store, context.engine
     format = store.format
@@ -56,7 +56,7 @@ def list_store(context: PlanContext, place: Place) -> Listing:
     ]
     partitions = _partitions(store, ranges)
     if not isinstance(format, DecodesSnapshots):
-        return Listing(engine.list(format, ranges, place), partitions)
+        return ObjectListing(engine.list(format, ranges, place), partitions)
     # Its snapshots are files: they are read where they are listed, and once.
     of_snapshots = [keys for keys in ranges if format.has_snapshots(keys)]
     surveyed: Surveyed | None = None
@@ -71,7 +71,7 @@ def list_store(context: PlanContext, place: Place) -> Listing:
     if rows.num_rows:
         listed = write_part(context.storage, place.at("survey.parquet"), rows.select(LISTED.names))
         objects = replace(objects, parts=(listed, *objects.parts))
-    return Listing(objects, partitions, Survey(rows, context.started_at), surveyed)
+    return ObjectListing(objects, partitions, Survey(rows, context.started_at), surveyed)
 
 
 def expand(

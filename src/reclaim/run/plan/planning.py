@@ -42,13 +42,12 @@ from reclaim.run.plan.checks import (
     check_partitions,
 )
 from reclaim.run.plan.collection import make_collection
-from reclaim.run.plan.context import PlanContext
+from reclaim.run.plan.context import PlanContext, YoungRuns
 from reclaim.run.plan.dead_snapshots import CAUSES, causes_of, find_containers, find_dead_ids
 from reclaim.run.plan.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.plan.plan_document import LibraryEdit, Noncurrent, PlanDocument
 from reclaim.run.plan.plan_summary import PlanFindings, summarize
-from reclaim.run.plan.run_kind import Listing, MakeKind, RunKind
-from reclaim.run.plan.young_runs import YoungRuns
+from reclaim.run.plan.run_kind import MakeKind, ObjectListing, RunKind
 from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Silent, Stages, Watcher
 from reclaim.run.roots.protection import Protection, find_protection
@@ -231,7 +230,7 @@ class Planning:
         # What is refused by now needed no engine.
         engine.start()
         with stage("list", unit=OBJECTS) as listing_stage:
-            listing = Listing(inventory) if inventory else kind.list(work.below("listing"))
+            listing = ObjectListing(inventory) if inventory else kind.list(work.below("listing"))
             objects = listing.objects
             listing_stage.facts["objects"] = sum(part.rows for part in objects.parts)
         versioning = buckets.versioning(store.storage.url) or ""
@@ -411,7 +410,7 @@ def _count_versions(context: PlanContext) -> Noncurrent:
     return Noncurrent(objects=count, bytes=size)
 
 
-def _known_by_name(store: Store, listing: Listing, seen: Observation) -> set[str]:
+def _known_by_name(store: Store, listing: ObjectListing, seen: Observation) -> set[str]:
     """The partitions that were listed, without unknown ones that have no object."""
 
     def is_empty(partition: str, folders: Sequence[str]) -> bool:

@@ -25,7 +25,7 @@ from reclaim.stores.observation import Observation, Survey
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ObjectListing:
     """The objects to judge."""
 
     objects: Objects
@@ -38,7 +38,7 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
-class Marked:
+class MarkedContainers:
     """The containers that snapshots need, and those that only dead snapshots have."""
 
     containers: ContainerFiles
@@ -69,13 +69,13 @@ class RunKind(ABC):
         """Whether all objects of the store are listed."""
 
     @abstractmethod
-    def list(self, place: Place) -> Listing:
+    def list(self, place: Place) -> ObjectListing:
         """The objects to judge, written down at a place."""
 
     @abstractmethod
     def mark(
-        self, seen: Observation, decided: Decided, named: pa.Table, listing: Listing
-    ) -> Marked:
+        self, seen: Observation, decided: Decided, named: pa.Table, listing: ObjectListing
+    ) -> MarkedContainers:
         """The containers of the ``named`` ones, which snapshots name themselves."""
 
     @abstractmethod

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reclaim.run.lifecycle.checkpoint import LIFECYCLE_CHECKPOINTS
-from reclaim.run.roots.edited import hold_needed_once_edited
+from reclaim.run.roots.edits import hold_needed_once_edited, hold_undoable_edits
 from reclaim.run.roots.promises import hold_needed_by_promises, hold_promises
 from reclaim.run.roots.protection import hold_memory
 from reclaim.run.roots.request import HoldRoots, RootRequest
-from reclaim.run.roots.undone_edits import hold_undoable_edits
 from reclaim.run.uncommitted.checkpoint import UNCOMMITTED_CHECKPOINTS
 from reclaim.stores.observation import Observation
 

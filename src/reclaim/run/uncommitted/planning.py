@@ -37,7 +37,7 @@ from reclaim.run.plan.plan_document import (
     Uncommitted,
 )
 from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
-from reclaim.run.plan.run_kind import FullRunNeeded, Listing, Marked, RunKind
+from reclaim.run.plan.run_kind import FullRunNeeded, MarkedContainers, ObjectListing, RunKind
 from reclaim.run.record.checkpoints import find_barriers, find_passed_barriers, store_name
 from reclaim.run.record.stages import Watcher
 from reclaim.run.uncommitted import scope
@@ -154,7 +154,7 @@ class UncommittedData(RunKind):
     def lists_all(self) -> bool:
         return self._checkpoint is None and self._asked.branch is None
 
-    def list(self, place: Place) -> Listing:
+    def list(self, place: Place) -> ObjectListing:
         format = self._store.format
         assert isinstance(format, IndexesEntries)
         if self._store.deleted:
@@ -170,7 +170,7 @@ class UncommittedData(RunKind):
         self._partitions = by_partition(folders)
         self._listed = sorted(self._partitions.keys() - self._final_then)
         ranges = [KeyRange(*keys) for keys in scope.find_ranges(folders, self._final_then)]
-        return Listing(self._engine.list(format, ranges, place), self._partitions)
+        return ObjectListing(self._engine.list(format, ranges, place), self._partitions)
 
     def _check_branch(self, seen: Observation) -> None:
         """Refuse a branch that there is not: nothing of it would look like nothing to do."""
@@ -188,8 +188,8 @@ class UncommittedData(RunKind):
         seen: Observation,
         decided: Decided,
         named: pa.Table,
-        listing: Listing,  # noqa: ARG002
-    ) -> Marked:
+        listing: ObjectListing,  # noqa: ARG002
+    ) -> MarkedContainers:
         self._check_branch(seen)
         known: Sequence[Part] = ()
         if self._checkpoint is None:
@@ -217,7 +217,9 @@ class UncommittedData(RunKind):
             self._bytes += counts.bytes
             self._ranges += counts.ranges
         listed = Matches(self._dead.parts, unread=self._dead.counts.damaged)
-        return Marked(containers, containers.parts, dead=containers, listed_by_dead=listed)
+        return MarkedContainers(
+            containers, containers.parts, dead=containers, listed_by_dead=listed
+        )
 
     def _copy_known(self, checkpoint: UncommittedCheckpoint) -> Sequence[Part]:
         """The containers of the checkpoint, where all other files of the plan are."""
