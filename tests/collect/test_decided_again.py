@@ -11,11 +11,12 @@ import pytest
 from reclaim.errors import Conflict, OutOfTime, StorageUnavailable
 from reclaim.model import RefKind
 from reclaim.policy import Match, Policy, Rules, from_options
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.plan.planning import Plan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from tests.collect.test_edit_then_stop import kill
 from tests.collect.world import At, Files, World, stepped, whole
+from tests.support import expiring
+from tests.support.expiring import apply_expire, plan_expire, take_back
 
 LAST_TWO: Policy = from_options(keep_last=2)
 WEEKLY: Policy = from_options(keep_weekly=10)
@@ -57,7 +58,7 @@ def plan(world: World, policy: Policy, *, branches: bool = False) -> Plan:
 
 
 def expire(world: World, policy: Policy) -> str:
-    run = apply_expire(world.repo, plan_expire(world.repo, policy))
+    run = expiring.expire(world.repo, policy)
     assert run is not None
     return run.id
 
@@ -67,7 +68,7 @@ def test_an_expiration_below_it_was_undone(local: World, line: Line, removal: Re
     below = expire(local, LAST_TWO)
     assert line.log(local) == "dcr"
     planned = plan(local, WEEKLY)
-    local.repo.undo(below)
+    take_back(local.repo, below)
     assert line.log(local) == "dcbar"
     local.apply(planned, removal=removal)
     assert line.log(local) == "dbar"

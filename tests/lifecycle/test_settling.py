@@ -246,7 +246,7 @@ def test_rules_that_changed_since_are_not_overruled_by_a_run_that_was_cut_off(
     assert missing(local) == set()
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["lifecycle run", "gc --lifecycle"])
+@pytest.mark.parametrize("together", [False, True], ids=["a run", "after a collection"])
 def test_limits_hold_for_a_run_that_was_cut_off(local: World, together: bool) -> None:
     first = cut_off(local)
     again = collect_and_run if together else run

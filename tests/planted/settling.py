@@ -78,19 +78,19 @@ BUGS: dict[str, Bug] = {
         UNFINISHED,
         right="        if (limits.objects is not None and objects > limits.objects) or (\n",
         wrong="        if False and (\n",
-        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[lifecycle run]",
+        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[a run]",
     ),
-    "a collection with rules finishes a run without limits": Bug(
-        "reclaim.run.lifecycle.collecting",
+    "a run by rules finishes another one without limits": Bug(
+        "reclaim.run.gc",
         right="finish_unfinished(store, engine, limits=limits, ",
         wrong="finish_unfinished(store, engine, ",
-        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[gc --lifecycle]",
+        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[after a collection]",
     ),
     "a refused run denies what was done before it": Bug(
         "reclaim.run.lifecycle.done_before",
         right="            if self._runs:\n",
         wrong="            if False:\n",
-        test=f"{TOGETHER}::test_a_refusal_of_the_rules_tells_what_was_collected",
+        test=f"{TOGETHER}::test_a_refusal_tells_of_a_run_that_was_finished_before",
     ),
     "a run is finished by a damaged plan": Bug(
         UNFINISHED,

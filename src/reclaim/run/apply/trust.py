@@ -124,7 +124,8 @@ def find_basis(
 def _check_history(planned: PlanDocument, opener: Opener, place: Place) -> None:
     """Refuse edits of the history: the rules that they follow from are the plan's own."""
     decided = plan_snapshots.read(opener(place.url), planned.snapshots.part)
-    if decided.reparent or decided.delete_refs or planned.deleted_refs:
+    edits = decided.reparent or decided.delete_refs or planned.deleted_refs
+    if edits or planned.history_only is not None:
         raise PlanRefused(
             "the plan changes history, and the store has no record of it",
             hint="give the digest that `reclaim plan` printed (--digest SHA256), or plan it again",

@@ -54,8 +54,8 @@ from reclaim.run.plan.plan_document import (
     LifecycleRuleDate,
     PlanSections,
 )
+from reclaim.run.plan.plan_kind import FullRunNeeded, MarkedContainers, ObjectListing, PlanKind
 from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
-from reclaim.run.plan.run_kind import FullRunNeeded, MarkedContainers, ObjectListing, RunKind
 from reclaim.run.record.checkpoints import find_passed_barriers
 from reclaim.run.record.stages import Watcher
 from reclaim.stores.base import Store
@@ -143,7 +143,7 @@ def find_edges(seen: Observation, entries: int, most: int = MOST_BUCKETS) -> Seq
     return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
 
 
-class LifecycleRules(RunKind):
+class LifecycleRules(PlanKind):
     """A run of lifecycle rules: it takes what rules match wherever something refers to it."""
 
     takes_referenced = True

@@ -12,7 +12,7 @@ from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.decide import Decided
-from reclaim.run.plan.run_kind import MarkedContainers, ObjectListing, RunKind
+from reclaim.run.plan.plan_kind import MarkedContainers, ObjectListing, PlanKind
 from reclaim.storage import LISTED, KeyRange
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots, SurveysContainers
@@ -20,7 +20,7 @@ from reclaim.stores.observation import Observation, Survey
 from reclaim.urls import is_odd
 
 
-class Collection(RunKind):
+class Collection(PlanKind):
     """A collection of everything that nothing reaches."""
 
     lists_all = True

@@ -36,8 +36,8 @@ from reclaim.run.plan.plan_document import (
     PlanSections,
     Uncommitted,
 )
+from reclaim.run.plan.plan_kind import FullRunNeeded, MarkedContainers, ObjectListing, PlanKind
 from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
-from reclaim.run.plan.run_kind import FullRunNeeded, MarkedContainers, ObjectListing, RunKind
 from reclaim.run.record.checkpoints import find_barriers, find_passed_barriers, store_name
 from reclaim.run.record.stages import Watcher
 from reclaim.run.uncommitted import scope
@@ -107,7 +107,7 @@ def plan_uncommitted(
     )
 
 
-class UncommittedData(RunKind):
+class UncommittedData(PlanKind):
     """A run on uncommitted data: it looks at what may have changed since the checkpoint."""
 
     def __init__(

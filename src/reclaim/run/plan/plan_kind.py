@@ -54,7 +54,7 @@ class FullRunNeeded(Exception):
     """A run that starts from a checkpoint cannot be sure; says why."""
 
 
-class RunKind(ABC):
+class PlanKind(ABC):
     """A kind of run, for one attempt at a plan."""
 
     takes_referenced: ClassVar[bool] = False
@@ -105,5 +105,5 @@ class RunKind(ABC):
         return None
 
 
-MakeKind = Callable[[PlanContext, str | None], RunKind]
+MakeKind = Callable[[PlanContext, str | None], PlanKind]
 """Makes a kind of run for an attempt. With a reason, one that uses no checkpoint because of it."""
