@@ -111,7 +111,6 @@ def test_nobody_decides_on_an_edit_that_may_be_taken_back(local: World, line: Li
     tries: list[Callable[[], object]] = [
         lambda: plan(local, WEEKLY),
         lambda: plan_expire(local.other(), WEEKLY),
-        lambda: apply_expire(local.other(), earlier),
     ]
 
     def try_all() -> None:
@@ -120,6 +119,8 @@ def test_nobody_decides_on_an_edit_that_may_be_taken_back(local: World, line: Li
             with pytest.raises(Conflict, match=f"run {run} has edited the history") as caught:
                 attempt()
             assert f"reclaim undo {run}" in (caught.value.hint or "")
+        with pytest.raises(Conflict, match=f"run {run} is working"):
+            apply_expire(local.other(), earlier)
         # What nothing reaches can be planned all the same: an apply looks again.
         local.plan(allowed_fraction=1.0)
 

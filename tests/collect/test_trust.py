@@ -112,6 +112,7 @@ def test_a_plan_with_the_name_of_another_kind_of_run(local: World) -> None:
     assert expired is not None
     plan = local.plan(allowed_fraction=1.0)
     forge(local, plan, lambda rows: rows, run=expired.id)
+    forget(local)
     with refused(local, PlanRefused, 6):
         applied(local, plan)
     assert [run.phase for run in local.repo.runs()] == ["done"]
