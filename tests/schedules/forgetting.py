@@ -13,7 +13,7 @@ from reclaim.catalog.reaping import needless_rows, reaper
 from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.catalog.refs import committing, merging
 from reclaim.catalog.staging import cleaner, entry_edits
-from reclaim.engine.local.engine import LocalEngine
+from reclaim.engine import pipelines
 from reclaim.run.plan import planning as plan
 from reclaim.run.plan.planning import Planning
 from reclaim.run.record.checkpoints import CheckpointKind
@@ -30,8 +30,8 @@ RETURNING: list[tuple[Any, str]] = [
     (CatalogStore, "check"),
     (CatalogStore, "observe"),
     (CheckpointKind, "hold"),
-    (LocalEngine, "expand"),
-    (LocalEngine, "find"),
+    (pipelines, "expand"),
+    (pipelines, "find"),
     (Planning, "_find_protection"),
     *((plan, name) for name in ("check_clock", "hold_memory", "keep_needed", "keep_promises")),
 ]

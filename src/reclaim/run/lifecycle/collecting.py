@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import Candidates, ContainerFiles
 from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import LifecycleIndex, LifecycleIndexRequest
@@ -80,7 +81,7 @@ class _IndexingPlanning(Planning):
             below="",
             carry=self._place.below("carried"),
         )
-        found = self._engine.find(replace(request, search=search))
+        found = pipelines.find(self._engine, replace(request, search=search))
         found.read.entries = self.index.read.entries + self._listed_by_name(request)
         return found
 

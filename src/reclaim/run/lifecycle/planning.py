@@ -10,6 +10,7 @@ from datetime import date
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects
 from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import (
@@ -270,7 +271,7 @@ class LifecyclePlanning(Planning):
         """The ranges of the checkpoint, where all other files of the plan are."""
         place = self._place.below("work").below("known")
         url = self._store.storage.url
-        return self._engine.copy(CopyRequest(checkpoint.ranges, url, place)).parts
+        return pipelines.copy(self._engine, CopyRequest(checkpoint.ranges, url, place)).parts
 
     def _find_new(
         self, checkpoint: LifecycleCheckpoint, reach: Reach
@@ -297,7 +298,7 @@ class LifecyclePlanning(Planning):
             # Paths of what live ranges list are judged with their entries.
             place, known = self._place.below("work").below("dead"), self._ranges.containers
             request = ExpandRequest(self._store.format, named, place, known=known)
-            containers = self._engine.expand(request)
+            containers = pipelines.expand(self._engine, request)
         return super()._find_protection(seen, containers)
 
     def _covering(self, containers: ContainerFiles) -> Sequence[Part]:  # noqa: ARG002
@@ -328,7 +329,7 @@ class LifecyclePlanning(Planning):
                 checkpoint.classes,
             ),
         )
-        found = self._engine.find(replace(request, lifecycle=search))
+        found = pipelines.find(self._engine, replace(request, lifecycle=search))
         notes = found.lifecycle
         assert notes is not None
         self._check_read(found)
@@ -342,7 +343,7 @@ class LifecyclePlanning(Planning):
         """The index that a collection made, where all other files of the plan are."""
         place = self._place.below("index").below("before")
         parts, ranges = (
-            self._engine.copy(CopyRequest(parts, before.url, place.below(name))).parts
+            pipelines.copy(self._engine, CopyRequest(parts, before.url, place.below(name))).parts
             for name, parts in (("parts", before.index.parts), ("ranges", before.index.ranges))
         )
         return LifecycleIndex(parts, ranges)

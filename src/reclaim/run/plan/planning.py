@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects, Surveyed
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import ExpandRequest, FindRequest
@@ -330,8 +331,8 @@ class Planning:
     def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:  # noqa: ARG002
         """The containers that snapshots need, and those that only dead ones have."""
         place = self._place.below("containers")
-        return self._engine.expand(
-            ExpandRequest(self._store.format, named, place, surveyed=self._surveyed)
+        return pipelines.expand(
+            self._engine, ExpandRequest(self._store.format, named, place, surveyed=self._surveyed)
         )
 
     def _covering(self, containers: ContainerFiles) -> Sequence[Part]:
@@ -340,7 +341,7 @@ class Planning:
 
     def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         """The objects that may go."""
-        return self._engine.find(request)
+        return pipelines.find(self._engine, request)
 
     def _counted(self, containers: ContainerFiles) -> ContainerFiles:
         """The containers with the counts of what had to be read of them."""

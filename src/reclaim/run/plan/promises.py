@@ -20,6 +20,7 @@ from datetime import timedelta
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import NeededRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
@@ -142,7 +143,7 @@ def keep_needed(
     if not promised.num_rows:
         return seen
     within = place.below(f"promised-{new_uid()}")
-    needed = engine.needed(NeededRequest(store.format, promised, within, known))
+    needed = pipelines.needed(engine, NeededRequest(store.format, promised, within, known))
     if needed.unread.count:
         raise _not_read(store, needed.unread, runs.values(), besides=besides)
     return _holding(seen, needed.parts)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles, Objects
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import ExpandRequest, FindRequest
@@ -251,7 +252,9 @@ class UncommittedPlanning(Planning):
         """The containers of the checkpoint, where all other files of the plan are."""
         place = self._place.below("containers").below("known")
         url = self._store.storage.url
-        copied = self._engine.copy(CopyRequest(checkpoint.containers, url, place, live=True))
+        copied = pipelines.copy(
+            self._engine, CopyRequest(checkpoint.containers, url, place, live=True)
+        )
         self._bytes += copied.bytes
         return copied.parts
 
@@ -292,7 +295,9 @@ class UncommittedPlanning(Planning):
         is_new = pc.is_in(named.column("address"), pa.array(sorted(new - then), pa.string()))
         changed = named.filter(pc.or_(is_new, pc.not_equal(named.column("cause"), LIVE)))
         place = self._place.below("containers")
-        more = self._engine.expand(ExpandRequest(self._store.format, changed, place, known=known))
+        more = pipelines.expand(
+            self._engine, ExpandRequest(self._store.format, changed, place, known=known)
+        )
         counts = checkpoint.manifest.counts
         whole = ContainerFiles(
             [*known, *more.parts],
@@ -359,7 +364,7 @@ class UncommittedPlanning(Planning):
             below=prefix,
             carry=self._place.below("carried"),
         )
-        found = self._engine.find(replace(request, search=search))
+        found = pipelines.find(self._engine, replace(request, search=search))
         # Of other containers an earlier run has counted what was read.
         found.read.entries = self._indexed.counts.entries
         return found
