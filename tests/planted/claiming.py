@@ -117,8 +117,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the plan is swept, and not what was claimed": Bug(
         PROMOTION,
-        right="        going = pipelines.intersect(self._engine, candidates, parts, context.own.below"
-        '("going"))\n',
+        right="        going = pipelines.intersect(self._engine, candidates, parts,"
+        ' context.own.below("going"))\n',
         wrong="        going = candidates\n",
         besides=(
             Change(

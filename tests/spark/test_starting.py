@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from reclaim.engine import pipelines
 from reclaim.engine.spark.engine import SparkEngine
+from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import Unavailable
 
 
@@ -34,7 +35,7 @@ def test_a_failed_start_is_an_error_of_every_step() -> None:
     engine = SparkEngine(fail)
     steps: list[Any] = [
         engine.start,
-        lambda: pipelines.verify(engine, [cast(Any, None)], cast(Any, None)),
+        lambda: pipelines.verify(engine, [Part("a", 1, "")], Place("", "")),
     ]
     for step in steps:
         with pytest.raises(Unavailable, match="no Java"):
