@@ -230,8 +230,8 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "addresses not checked": Bug(
         "reclaim.engine.tasks.deleting",
-        right='    check_inside(format, rows.column("address").to_pylist())\n',
-        wrong="",
+        right="    if not pc.all(inside, min_count=0).as_py():\n",
+        wrong="    if False:\n",
         test=f"{REFUSED_PLANS}::test_an_address_outside_the_store[{{own}}../x]",
     ),
     "the hash of a plan's file not compared": Bug(

@@ -15,15 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from reclaim.engine.answers import NO_CONTAINERS, Candidates, Objects, Read
+from reclaim.engine.pipelines.finding import count_looked_at, judged
+from reclaim.engine.pipelines.live_keys import Keys, sample_in
 from reclaim.engine.requests import FindRequest
-from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.finding import Finder, Keys, count_looked_at, judged, run_here, sample_in
-from reclaim.engine.spark.frames import Frames, Lines, Spread, map_rows
-from reclaim.engine.spark.work import candidates, uncommitted
-from reclaim.engine.spark.work.candidates import Source
-from reclaim.engine.spark.work.containers import JOIN_KEY, extra_sources, write_keys
-from reclaim.engine.spark.work.lines import Tables, after, files_table
-from reclaim.engine.spark.work.parts import read_parts
+from reclaim.engine.spark.finding import Finder, run_here
+from reclaim.engine.spark.frames import Frames, Spread, map_rows
+from reclaim.engine.spark.work import uncommitted
 from reclaim.engine.spark.work.uncommitted import ADDRESSES, BUCKETED, THERE
 from reclaim.engine.tasks.indexing import DeadCounts, IndexCounts
 from reclaim.engine.tasks.judging import SURVIVORS
@@ -43,6 +40,11 @@ from reclaim.engine.uncommitted import (
     UncommittedFindings,
     UncommittedSearch,
 )
+from reclaim.engine.work import candidates
+from reclaim.engine.work.candidates import Source
+from reclaim.engine.work.containers import JOIN_KEY, extra_sources, write_keys
+from reclaim.engine.work.lines import Lines, Tables, Work, after, files_table
+from reclaim.engine.work.parts import read_parts
 from reclaim.stores.format import CONTAINERS
 
 LOOKED_UP_BY_A_TASK = 500

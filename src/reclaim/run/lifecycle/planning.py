@@ -9,6 +9,7 @@ from datetime import date
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects
 from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import (
@@ -247,13 +248,14 @@ class LifecycleRules(PlanKind):
             return containers
         # Paths of what live ranges list are judged with their entries.
         place, known = self.context.work.below("dead"), self._ranges.containers
-        return self._engine.expand(ExpandRequest(self._store.format, named, place, known=known))
+        request = ExpandRequest(self._store.format, named, place, known=known)
+        return pipelines.expand(self._engine, request)
 
     def _copy_known(self, checkpoint: LifecycleCheckpoint) -> Sequence[Part]:
         """The ranges of the checkpoint, where all other files of the plan are."""
         place = self.context.work.below("known")
         url = self._store.storage.url
-        return self._engine.copy(CopyRequest(checkpoint.ranges, url, place)).parts
+        return pipelines.copy(self._engine, CopyRequest(checkpoint.ranges, url, place)).parts
 
     def _find_new(
         self, checkpoint: LifecycleCheckpoint, reach: Reach
@@ -296,7 +298,7 @@ class LifecycleRules(PlanKind):
                 checkpoint.classes,
             ),
         )
-        found = self._engine.find(replace(request, lifecycle=search))
+        found = pipelines.find(self._engine, replace(request, lifecycle=search))
         notes = found.lifecycle
         assert notes is not None
         self._check_read(found)
@@ -310,7 +312,7 @@ class LifecycleRules(PlanKind):
         """The index that a collection made, where all other files of the plan are."""
         place = self.context.place.below("index").below("before")
         parts, ranges = (
-            self._engine.copy(CopyRequest(parts, before.url, place.below(name))).parts
+            pipelines.copy(self._engine, CopyRequest(parts, before.url, place.below(name))).parts
             for name, parts in (("parts", before.index.parts), ("ranges", before.index.ranges))
         )
         return LifecycleIndex(parts, ranges)

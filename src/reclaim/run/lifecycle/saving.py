@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import LifecycleCarryRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part
@@ -86,9 +87,11 @@ def save_lifecycle_checkpoint(
     own = lifecycle_place(store, CHECKPOINTS).below(planned.run)
     index = lifecycle_place(store, INDEX).below(planned.run)
     storage = opener(own.url)
-    copied = engine.copy(CopyRequest([file.part for file in section.index], place.url, index)).parts
-    ranges = engine.copy(
-        CopyRequest([file.part for file in section.ranges], place.url, own.below("ranges"))
+    copied = pipelines.copy(
+        engine, CopyRequest([file.part for file in section.index], place.url, index)
+    ).parts
+    ranges = pipelines.copy(
+        engine, CopyRequest([file.part for file in section.ranges], place.url, own.below("ranges"))
     ).parts
     carried = engine.carry_matched(
         LifecycleCarryRequest(

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import Candidates, ContainerFiles, Surveyed
 from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.parts import Part, Place, write_part
@@ -39,7 +40,7 @@ class Collection(PlanKind):
         return MarkedContainers(containers, containers.parts, dead=containers)
 
     def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
-        return self.context.engine.find(request)
+        return pipelines.find(self.context.engine, request)
 
 
 def make_collection(context: PlanContext, why_full: str | None) -> Collection:  # noqa: ARG001
@@ -81,14 +82,15 @@ def expand(
     known: Sequence[Part] = (),
 ) -> ContainerFiles:
     """The containers that snapshots need, and those that only dead ones have."""
-    return context.engine.expand(
+    return pipelines.expand(
+        context.engine,
         ExpandRequest(
             context.store.format,
             named,
             context.place.below("containers"),
             known=known,
             surveyed=surveyed,
-        )
+        ),
     )
 
 

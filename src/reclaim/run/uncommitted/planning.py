@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import FindRequest
@@ -225,7 +226,9 @@ class UncommittedData(PlanKind):
         """The containers of the checkpoint, where all other files of the plan are."""
         place = self.context.place.below("containers").below("known")
         url = self._store.storage.url
-        copied = self._engine.copy(CopyRequest(checkpoint.containers, url, place, live=True))
+        copied = pipelines.copy(
+            self._engine, CopyRequest(checkpoint.containers, url, place, live=True)
+        )
         self._bytes += copied.bytes
         return copied.parts
 
@@ -330,7 +333,7 @@ class UncommittedData(PlanKind):
             below=prefix,
             carry=self.context.place.below("carried"),
         )
-        candidates = self._engine.find(replace(request, search=search))
+        candidates = pipelines.find(self._engine, replace(request, search=search))
         # Of other containers an earlier run has counted what was read.
         candidates.read.entries = self._indexed.counts.entries
         return candidates

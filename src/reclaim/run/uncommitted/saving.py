@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.looking_up import GuardCounts
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
@@ -51,14 +52,17 @@ def save_checkpoint(
     own = Place(store.storage.url, f"{store.format.prefix}{FOLDER}/{planned.run}/")
     index = Place(store.storage.url, f"{store.format.prefix}{INDEX}/{planned.run}/")
     storage = opener(own.url)
-    copied = engine.copy(CopyRequest([file.part for file in notes.index], place.url, index)).parts
-    containers = engine.copy(
+    copied = pipelines.copy(
+        engine, CopyRequest([file.part for file in notes.index], place.url, index)
+    ).parts
+    containers = pipelines.copy(
+        engine,
         CopyRequest(
             [file.part for file in planned.containers],
             place.url,
             own.below("containers"),
             live=True,
-        )
+        ),
     ).parts
     planned_partitions = read_part(opener(place.url), notes.partitions.part)
     final = planned_partitions.filter(planned_partitions.column("final")).column("partition")

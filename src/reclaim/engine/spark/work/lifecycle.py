@@ -12,9 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.lifecycle import LifecycleRead
-from reclaim.engine.spark.work.lines import FILES, Tables, lines_of, parts_in, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.spark.work.shielding import shielded
 from reclaim.engine.tasks import (
     keys,
     lifecycle,
@@ -40,6 +37,9 @@ from reclaim.engine.tasks.parts import (
 from reclaim.engine.tasks.sampling import count_sampled
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.engine.work.lines import FILES, Tables, lines_of, parts_in, stem_in, storage_of
+from reclaim.engine.work.parts import read_parts
+from reclaim.engine.work.shielding import shielded
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.storage import LISTED
 from reclaim.stores.format import Format

@@ -9,8 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.lifecycle import LifecycleRead
-from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import keys, lifecycle, lifecycle_index, lifecycle_plan, lifecycle_ranges
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.indexing import CountedReads
@@ -26,6 +24,8 @@ from reclaim.engine.tasks.parts import (
     write_part,
     write_parts,
 )
+from reclaim.engine.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
+from reclaim.engine.work.parts import read_parts
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.stores.format import Format
 

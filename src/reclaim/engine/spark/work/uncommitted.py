@@ -11,11 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.work.candidates import Source
-from reclaim.engine.spark.work.containers import SAMPLE
-from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import indexing, keys, looking_up, tally
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.indexing import INDEX, DeadCounts, IndexCounts
@@ -36,6 +31,10 @@ from reclaim.engine.tasks.sampling import Sample, Within
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.engine.uncommitted import IndexRequest
+from reclaim.engine.work.candidates import Source
+from reclaim.engine.work.containers import SAMPLE
+from reclaim.engine.work.lines import Tables, Work, lines_of, parts_in, stem_in, storage_of
+from reclaim.engine.work.parts import read_parts
 from reclaim.stores.format import Format
 
 BUCKETED = INDEX.append(pa.field("bucket", pa.int32(), nullable=False))
