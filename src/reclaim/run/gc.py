@@ -161,7 +161,7 @@ def find_skip_reason(store: Store, asked: RunRequest, options: PlanOptions) -> s
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StoreOutcome:
     """The end of a run on one store among many."""
 
     name: str
@@ -176,8 +176,8 @@ def collect_each(
     stores: Iterable[NamedStore],
     collect_one: Callable[[Store], Collected],
     *,
-    tell: Callable[[Outcome], None],
-) -> list[Outcome]:
+    tell: Callable[[StoreOutcome], None],
+) -> list[StoreOutcome]:
     """Collect several stores, one after the other. An error of one of them stops no other.
 
     ``tell`` gets the outcome of each store as soon as it is known. All stores are done when this
@@ -188,9 +188,9 @@ def collect_each(
         store: Store | None = None
         try:
             store = named.open()
-            outcome = Outcome(named.name, store, done=collect_one(store))
+            outcome = StoreOutcome(named.name, store, done=collect_one(store))
         except Exception as error:
-            outcome = Outcome(named.name, store, error=error)
+            outcome = StoreOutcome(named.name, store, error=error)
         outcomes.append(outcome)
         # Whatever is wrong with telling it, the other stores have their turn.
         with suppress(Exception):

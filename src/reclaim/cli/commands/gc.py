@@ -44,7 +44,7 @@ from reclaim.cli.views.policy_view import STORED
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from reclaim.run.gc import Collected, Outcome
+    from reclaim.run.gc import Collected, StoreOutcome
     from reclaim.run.plan.planning import Plan
     from reclaim.stores.base import Store
 
@@ -81,7 +81,7 @@ def gc(
 
     Example: reclaim gc --all --max-objects 100000
     """
-    from reclaim.run.gc import Collected, Outcome, collect, collect_each, find_skip_reason
+    from reclaim.run.gc import Collected, StoreOutcome, collect, collect_each, find_skip_reason
 
     if store is None and not everything:
         raise InvalidInput("give either a STORE or --all")
@@ -111,7 +111,7 @@ def gc(
         else:
             [named] = stores
             opened = named.open()
-            outcomes = [Outcome(named.name, opened, collect_one(opened))]
+            outcomes = [StoreOutcome(named.name, opened, collect_one(opened))]
         results = [Result(outcome) for outcome in outcomes]
         session.output.answer(Results(asked.kind.value, results, several=everything))
     if code := exits.worst(result.exit_code for result in results):
@@ -193,7 +193,7 @@ class CollectedDocument(TypedDict):
 class Result:
     """The outcome for one store, as people and programs read it."""
 
-    outcome: Outcome
+    outcome: StoreOutcome
 
     @property
     def exit_code(self) -> int:
