@@ -14,6 +14,7 @@ from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.catalog.refs import committing, merging
 from reclaim.catalog.staging import cleaner, entry_edits
 from reclaim.engine.local.engine import LocalEngine
+from reclaim.run.plan import history_only
 from reclaim.run.plan import planning as plan
 from reclaim.run.plan.planning import Planning
 from reclaim.run.record.checkpoints import CheckpointKind
@@ -29,10 +30,13 @@ RETURNING: list[tuple[Any, str]] = [
     (Reaper, "_note"),
     (CatalogStore, "check"),
     (CatalogStore, "observe"),
+    (CatalogStore, "current_history"),
+    (CatalogStore, "leases"),
     (CheckpointKind, "hold"),
     (LocalEngine, "expand"),
     (LocalEngine, "find"),
     (Planning, "_find_protection"),
+    (history_only, "check_clock"),
     *((plan, name) for name in ("check_clock", "hold_memory", "keep_needed", "keep_promises")),
 ]
 """They change nothing in memory."""
