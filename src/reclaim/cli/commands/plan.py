@@ -38,7 +38,7 @@ def plan(
     Review the plan with `reclaim show PLAN`; delete with `reclaim apply PLAN`. Without rules, the
     policy that is stored with the repository applies.
     """
-    from reclaim.run.gc import plan_request
+    from reclaim.run.requests import plan_request
 
     asked = kind.read(rules, planning, running)
     options = planning.read(kind.rules(rules))
