@@ -16,7 +16,6 @@ from reclaim.catalog.staging import cleaner, entry_edits
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.run.plan import planning as plan
 from reclaim.run.plan.planning import Planning
-from reclaim.run.record.checkpoints import CheckpointKind
 from reclaim.stores.catalog import CatalogStore
 from tests.schedules.telling import tell
 from tests.support.scheduler import current_task
@@ -29,11 +28,11 @@ RETURNING: list[tuple[Any, str]] = [
     (Reaper, "_note"),
     (CatalogStore, "check"),
     (CatalogStore, "observe"),
-    (CheckpointKind, "hold"),
     (LocalEngine, "expand"),
     (LocalEngine, "find"),
     (Planning, "_find_protection"),
-    *((plan, name) for name in ("check_clock", "hold_memory", "keep_needed", "keep_promises")),
+    *((plan, name) for name in ("check_clock", "hold_checkpoint", "hold_memory")),
+    *((plan, name) for name in ("keep_needed", "keep_promises")),
 ]
 """They change nothing in memory."""
 SETTING: list[tuple[Any, str, Sequence[str]]] = [

@@ -19,11 +19,16 @@ from reclaim.engine.answers import (
     Swept,
 )
 from reclaim.engine.base import Engine
+from reclaim.engine.incremental import (
+    Carried,
+    CarryRequest,
+    Copied,
+    CopyRequest,
+    Indexed,
+    IndexRequest,
+)
 from reclaim.engine.lifecycle import (
-    LifecycleCarryRequest,
     LifecycleFindings,
-    LifecycleIndex,
-    LifecycleIndexRequest,
     PublishRequest,
     RangeFiles,
     RangesRequest,
@@ -40,19 +45,10 @@ from reclaim.engine.requests import (
     RecallRequest,
     SweepRequest,
 )
-from reclaim.engine.tasks.indexing import span
+from reclaim.engine.tasks.index import Span
 from reclaim.engine.tasks.parts import Part, Place, read_part
 from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
-from reclaim.engine.uncommitted import (
-    Carried,
-    CarryRequest,
-    Copied,
-    CopyRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
-)
+from reclaim.engine.uncommitted import DeadEntries, DeadRequest
 from reclaim.storage import KeyRange, Storage, hashed_files
 from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
 
@@ -115,8 +111,7 @@ class PairedEngine:
             beside = _beside(request.search.carry)
             again = replace(again, search=replace(request.search, carry=beside))
         if (by_rules := request.lifecycle) is not None:
-            index, notes = _beside(by_rules.index), _beside(by_rules.found)
-            again = replace(again, lifecycle=replace(by_rules, index=index, found=notes))
+            again = replace(again, lifecycle=replace(by_rules, found=_beside(by_rules.found)))
         other = self._second.find(again)
         self._compare(found, other)
         self._compare_notes(found, other)
@@ -182,11 +177,13 @@ class PairedEngine:
         found = self._first.index(request)
         other = self._second.index(replace(request, place=_beside(request.place)))
         assert found.counts == other.counts
-        assert self._rows(found.parts, grouped=False) == self._rows(other.parts, grouped=False)
+        for one, two in ((found.parts, other.parts), (found.ranges, other.ranges)):
+            assert self._rows(one, grouped=False) == self._rows(two, grouped=False)
         for part in found.parts:
-            names = read_part(self._storage, part).column("partition").to_pylist()
+            rows = read_part(self._storage, part)
+            names = rows.column("partition").to_pylist()
             assert names == sorted(names)
-            assert span(part) == (names[0], names[-1])
+            assert Span.of(part) == Span.of_rows(rows)
         return found
 
     def dead_entries(self, request: DeadRequest) -> DeadEntries:
@@ -245,20 +242,6 @@ class PairedEngine:
         assert replace(found, files=()) == replace(other, files=())
         return found
 
-    def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
-        found = self._first.carry_matched(request)
-        other = self._second.carry_matched(replace(request, place=_beside(request.place)))
-        assert self._rows(found) == self._rows(other)
-        return found
-
-    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
-        found = self._first.lifecycle_index(request)
-        other = self._second.lifecycle_index(replace(request, place=_beside(request.place)))
-        assert found.read == other.read
-        for one, two in ((found.parts, other.parts), (found.ranges, other.ranges)):
-            assert self._rows(one, grouped=False) == self._rows(two, grouped=False)
-        return found
-
     def publish(self, request: PublishRequest) -> None:
         self._first.publish(request)
 
@@ -270,9 +253,8 @@ class PairedEngine:
         )
 
     def _compare_lifecycle(self, ours: LifecycleFindings, theirs: LifecycleFindings) -> None:
-        assert ours.read == theirs.read
         assert (ours.gone, ours.objects) == (theirs.gone, theirs.objects)
-        for name in ("index", "rows", "addresses", "held"):
+        for name in ("rows", "addresses", "held"):
             one, two = (self._rows(getattr(notes, name), grouped=False) for notes in (ours, theirs))
             assert one == two, name
 

@@ -20,10 +20,15 @@ from reclaim.engine.answers import (
     Surveyed,
     Swept,
 )
+from reclaim.engine.incremental import (
+    Carried,
+    CarryRequest,
+    Copied,
+    CopyRequest,
+    Indexed,
+    IndexRequest,
+)
 from reclaim.engine.lifecycle import (
-    LifecycleCarryRequest,
-    LifecycleIndex,
-    LifecycleIndexRequest,
     PublishRequest,
     RangeFiles,
     RangesRequest,
@@ -42,16 +47,7 @@ from reclaim.engine.requests import (
 )
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
-from reclaim.engine.uncommitted import (
-    Carried,
-    CarryRequest,
-    Copied,
-    CopyRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
-)
+from reclaim.engine.uncommitted import DeadEntries, DeadRequest
 from reclaim.storage import KeyRange
 from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
 
@@ -176,7 +172,7 @@ class Engine(Protocol):
         ...
 
     def index(self, request: IndexRequest) -> Indexed:
-        """Read live containers that are not known, and write their entries down by partition."""
+        """Read live containers that no run has read, and write their entries down by partition."""
         ...
 
     def dead_entries(self, request: DeadRequest) -> DeadEntries:
@@ -211,14 +207,6 @@ class Engine(Protocol):
         """The addresses of a lifecycle plan that some path holds by what reaches it since."""
         ...
 
-    def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
-        """Addresses that a rule matches and that a run did not take."""
-        ...
-
     def publish(self, request: PublishRequest) -> None:
         """Write down the addresses of a run of lifecycle rules, each row with the run."""
-        ...
-
-    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
-        """Read live ranges, and write their entries into the index of lifecycle runs."""
         ...

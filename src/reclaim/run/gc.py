@@ -25,7 +25,6 @@ from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Watcher
 from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
-from reclaim.run.uncommitted.scope import Mode
 from reclaim.run_record import COLLECT, Phase, RunRecord
 from reclaim.stores.base import Store
 from reclaim.stores.format import QUARANTINE
@@ -79,8 +78,7 @@ def plan_request(
     """Make the plan of a kind of run; changes nothing."""
     match asked.kind:
         case RunKind.UNCOMMITTED:
-            mode = Mode.CLEAN if asked.full else Mode.AUTO
-            how = UncommittedOptions(mode, asked.branch)
+            how = UncommittedOptions(asked.full, asked.branch)
             return plan_uncommitted(store, engine, options, how, watcher=watcher, opener=opener)
         case RunKind.LIFECYCLE:
             rules = LifecycleOptions(find_lifecycle(store).policy, full=asked.full)

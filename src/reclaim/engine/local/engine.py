@@ -24,6 +24,7 @@ from reclaim.engine.answers import (
     Swept,
     named_containers,
 )
+from reclaim.engine.local.incremental import IncrementalSteps
 from reclaim.engine.local.lifecycle import LifecycleSteps
 from reclaim.engine.local.sampled import count_sampled, own_objects, sample_of
 from reclaim.engine.local.shielding import ShieldingSteps, shielded
@@ -72,7 +73,7 @@ SURVEY_TASKS = 4
 """The tasks that the ranges of a survey are spread over."""
 
 
-class LocalEngine(UncommittedSteps, LifecycleSteps, ShieldingSteps):
+class LocalEngine(IncrementalSteps, UncommittedSteps, LifecycleSteps, ShieldingSteps):
     """Runs the tasks of a run in this process."""
 
     def __init__(

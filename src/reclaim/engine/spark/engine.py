@@ -24,10 +24,15 @@ from reclaim.engine.answers import (
     Surveyed,
     Swept,
 )
+from reclaim.engine.incremental import (
+    Carried,
+    CarryRequest,
+    Copied,
+    CopyRequest,
+    Indexed,
+    IndexRequest,
+)
 from reclaim.engine.lifecycle import (
-    LifecycleCarryRequest,
-    LifecycleIndex,
-    LifecycleIndexRequest,
     PublishRequest,
     RangeFiles,
     RangesRequest,
@@ -48,6 +53,7 @@ from reclaim.engine.spark.cores import TASKS_PER_CORE
 from reclaim.engine.spark.expanding import Expander, live_addresses
 from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
 from reclaim.engine.spark.frames import Frames, map_rows
+from reclaim.engine.spark.incremental import IncrementalJobs
 from reclaim.engine.spark.lifecycle import LifecycleJobs
 from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.session import works_here
@@ -63,16 +69,7 @@ from reclaim.engine.tasks.promised import LISTED_CONTAINERS, Unread
 from reclaim.engine.tasks.reading import NEEDS
 from reclaim.engine.tasks.recall import RANKED
 from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
-from reclaim.engine.uncommitted import (
-    Carried,
-    CarryRequest,
-    Copied,
-    CopyRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
-)
+from reclaim.engine.uncommitted import DeadEntries, DeadRequest
 from reclaim.process import note_remote_work
 from reclaim.storage import KeyRange
 from reclaim.storage.key_range import shares
@@ -142,6 +139,10 @@ class SparkEngine:
     @cached_property
     def _expander(self) -> Expander:
         return Expander(self._frames, self._finder.driver_row_limit)
+
+    @cached_property
+    def _incremental(self) -> IncrementalJobs:
+        return IncrementalJobs(self._frames, self._finder)
 
     @cached_property
     def _uncommitted(self) -> UncommittedJobs:
@@ -219,13 +220,13 @@ class SparkEngine:
         return self._finder.find(request)
 
     def index(self, request: IndexRequest) -> Indexed:
-        return self._uncommitted.index(request)
+        return self._incremental.index(request)
 
     def dead_entries(self, request: DeadRequest) -> DeadEntries:
         return self._uncommitted.dead_entries(request)
 
     def carry(self, request: CarryRequest) -> Carried:
-        return self._uncommitted.carry(request)
+        return self._incremental.carry(request)
 
     def match(self, request: MatchRequest) -> Matches:
         return self._shielding.match(request)
@@ -237,19 +238,13 @@ class SparkEngine:
         return self._shielding.merge(request)
 
     def copy(self, request: CopyRequest) -> Copied:
-        return self._uncommitted.copy(request)
+        return self._incremental.copy(request)
 
     def lifecycle_ranges(self, request: RangesRequest) -> RangeFiles:
         return self._lifecycle.ranges(request)
 
     def rejudge(self, request: RejudgeRequest) -> Rejudged:
         return self._lifecycle.rejudge(request)
-
-    def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
-        return self._lifecycle.carry(request)
-
-    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
-        return self._lifecycle.index(request)
 
     def publish(self, request: PublishRequest) -> None:
         self._lifecycle.publish(request)

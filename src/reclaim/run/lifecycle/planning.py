@@ -12,17 +12,11 @@ import pyarrow as pa
 
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects
 from reclaim.engine.base import Engine
-from reclaim.engine.lifecycle import (
-    EarlierRun,
-    LifecycleIndex,
-    LifecycleSearch,
-    RangeFiles,
-    RangesRequest,
-)
+from reclaim.engine.incremental import CopyRequest, Indexed, IndexRequest
+from reclaim.engine.lifecycle import EarlierRun, LifecycleSearch, RangeFiles, RangesRequest
 from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.lifecycle_ranges import Renumbering
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
-from reclaim.engine.uncommitted import CopyRequest
 from reclaim.errors import (
     Corrupt,
     IncompleteRead,
@@ -41,11 +35,7 @@ from reclaim.policy.lifecycle import (
     lifecycle_document,
 )
 from reclaim.policy.lifecycle.classes import BranchClasses
-from reclaim.run.lifecycle.checkpoint import (
-    LIFECYCLE_CHECKPOINTS,
-    LifecycleCheckpoint,
-    find_lifecycle_checkpoint,
-)
+from reclaim.run.lifecycle.checkpoint import LifecycleCheckpoint, read_lifecycle
 from reclaim.run.lifecycle.reach import Reach, find_metaranges, find_reach
 from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.lifecycle.tables import (
@@ -55,7 +45,14 @@ from reclaim.run.lifecycle.tables import (
 )
 from reclaim.run.plan.dead_snapshots import dead_containers, find_dead_ids
 from reclaim.run.plan.decide import Decided
-from reclaim.run.plan.plan_document import File, IndexFile, Lifecycle, LifecycleRuleDate
+from reclaim.run.plan.indexing import copy_known, find_edges, index_ranges
+from reclaim.run.plan.plan_document import (
+    ContainerCounts,
+    File,
+    IndexFile,
+    Lifecycle,
+    LifecycleRuleDate,
+)
 from reclaim.run.plan.planning import (
     FOLDERS,
     Plan,
@@ -65,19 +62,21 @@ from reclaim.run.plan.planning import (
     record_plan,
 )
 from reclaim.run.plan.protection import Protection
-from reclaim.run.record.checkpoints import find_passed_barriers
+from reclaim.run.record.checkpoints import (
+    Kind,
+    Start,
+    count_taken,
+    find_passed_barriers,
+    find_start,
+    newest_id,
+)
 from reclaim.run.record.stages import Silent, Watcher
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
 
-FULL, INCREMENTAL = "full", "incremental"
 MUCH = 0.5
 """Where a larger part goes of what an earlier run knew, all objects are listed and counted."""
-MOST_BUCKETS = 64
-FEW_BUCKETS = 8
-ROWS_OF_A_BUCKET = 50_000
-"""Entries that are worth a part of the index of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +86,6 @@ class LifecycleOptions:
     policy: LifecyclePolicy
     full: bool = False
     """Whether nothing of earlier runs is used."""
-    indexed: IndexedBefore | None = None
-    """The index that a collection has read just before, for a full run."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedBefore:
-    """An index of ranges that were read, in the storage with the URL ``url``."""
-
-    index: LifecycleIndex
-    url: str
 
 
 def plan_lifecycle(
@@ -141,13 +130,6 @@ def check_rules(store: Store, policy: LifecyclePolicy) -> None:
     BranchClasses.of(date_rules(policy, store.clock.now().date()))
 
 
-def find_edges(seen: Observation, entries: int, most: int = MOST_BUCKETS) -> Sequence[str]:
-    """Partitions at which an index is cut, so that a part has few of them."""
-    partitions = sorted(seen.closed | seen.open)
-    buckets = min(most, len(partitions), -(-entries // ROWS_OF_A_BUCKET))
-    return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
-
-
 class _NeedsFullRun(Exception):
     """An incremental run cannot be sure; says why."""
 
@@ -171,46 +153,49 @@ class LifecyclePlanning(Planning):
         self._dated = date_rules(asked.policy, self._today)
         self._classes = BranchClasses.of(self._dated)
         self._runs = list(store.runs())
-        self._checkpoint, self._why = self._find_checkpoint()
+        self._start: Start[LifecycleCheckpoint] = find_start(
+            store,
+            opener(store.storage.url),
+            self._runs,
+            Kind.LIFECYCLE,
+            read_lifecycle,
+            full=asked.full,
+        )
         self._decided: Decided | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin with nothing looked at."""
+        self._bytes = 0
+        self._partitions = {}
         self._reach: Reach | None = None
         self._ranges = RangeFiles()
         self._copied: Sequence[Part] = ()
+        self._edges: Sequence[str] = ()
+        self._indexed = Indexed()
 
-    def _find_checkpoint(self) -> tuple[LifecycleCheckpoint | None, str]:
-        if self._asked.indexed is not None:
-            return None, "a collection has just read everything"
-        if self._asked.full:
-            return None, "it was asked for"
-        own = self._opener(self._store.storage.url)
-        known = find_lifecycle_checkpoint(self._store, own, self._runs)
-        if isinstance(known, str):
-            return None, known
-        return known, f"the checkpoint of run {known.manifest.run} counts"
+    @property
+    def _checkpoint(self) -> LifecycleCheckpoint | None:
+        return self._start.section
 
     def _plan(self) -> Plan:
         try:
             return super()._plan()
         except _NeedsFullRun as error:
-            self._begin_full(str(error))
+            self._begin_full(self._start.without_section(str(error)))
         except (NotFound, Corrupt, PlanRefused) as error:
-            if self._checkpoint is None or not self._is_of_checkpoint(error):
+            if not self._start.has_written(error):
                 raise
-            self._begin_full(f"a file of the checkpoint or of the index is damaged: {error}")
+            why = f"a file of the checkpoint or of the index is damaged: {error}"
+            self._begin_full(Start(why))
         return super()._plan()
 
-    def _is_of_checkpoint(self, error: ReclaimError) -> bool:
-        """Whether a file that could not be read is one that an earlier run left."""
-        assert self._checkpoint is not None
-        return any(address in error.message for address in self._checkpoint.addresses())
-
-    def _begin_full(self, why: str) -> None:
-        """Start again, as a full run; nothing of the incremental one is used."""
+    def _begin_full(self, start: Start[LifecycleCheckpoint]) -> None:
+        """Start again, as a full run."""
         with suppress(ReclaimError):
             self._tidy(*FOLDERS)
-        self._checkpoint, self._why = None, why
-        self._partitions = {}
-        self._reach, self._ranges, self._copied = None, RangeFiles(), ()
+        self._start = start
+        self._begin()
 
     # What is looked at
 
@@ -242,23 +227,22 @@ class LifecyclePlanning(Planning):
             bits = self._find_new(self._checkpoint, reach)
         # With the bits of then for as long as these are right: only new commits are asked.
         everything = find_metaranges(seen, reach)
-        metaranges = everything if bits is None else find_metaranges(seen, reach, bits)
-        self._ranges = files = self._engine.lifecycle_ranges(
-            RangesRequest(
-                self._store.format,
-                metaranges,
-                place,
+        request = RangesRequest(self._store.format, everything, place)
+        if bits is not None and self._checkpoint is not None:
+            request = replace(
+                request,
+                metaranges=find_metaranges(seen, reach, bits),
                 known=self._copied,
-                renumbering=None
-                if bits is None or self._checkpoint is None
-                else Renumbering.of(self._checkpoint.names, reach.names),
+                renumbering=Renumbering.of(self._checkpoint.names, reach.names),
             )
-        )
+        metaranges = request.metaranges
+        self._ranges = files = self._engine.lifecycle_ranges(request)
         if files.metaranges != metaranges.num_rows:
             raise IncompleteRead(
                 f"{metaranges.num_rows} metaranges were expected and {files.metaranges} were read",
                 hint="nothing was planned; run it again, and look at the storage if it repeats",
             )
+        self._index_ranges(seen, files, metaranges.num_rows)
         return ContainerFiles(
             files.containers,
             of_snapshots=everything.num_rows - metaranges.num_rows + files.metaranges,
@@ -266,11 +250,48 @@ class LifecyclePlanning(Planning):
             entries=files.entries,
         )
 
+    def _index_ranges(self, seen: Observation, files: RangeFiles, metaranges: int) -> None:
+        """Read the ranges that the index does not have, or not for sure."""
+        self._edges = find_edges(seen, files.entries, whole=self._start.checkpoint is None)
+        self._indexed = index_ranges(
+            self._engine,
+            IndexRequest(
+                self._store.format,
+                files.containers,
+                # Those of then, and what was read since: all entries of that are looked at.
+                [*self._copied, *self._copy_indexed()],
+                self._edges,
+                self._place.below("index"),
+            ),
+            ContainerCounts(
+                of_snapshots=metaranges,
+                containers=files.ranges + metaranges,
+                entries=files.entries,
+            ),
+        )
+
+    def _copy_indexed(self) -> Sequence[Part]:
+        """The ranges that other runs have read into the index since the last run of this kind."""
+        start = self._start
+        if start.checkpoint is None:
+            return ()
+        section = start.section.section if start.section else None
+        copied = copy_known(
+            self._engine,
+            start.checkpoint.manifest.ranges_since(section),
+            self._store.storage.url,
+            self._place.below("work").below("indexed"),
+        )
+        self._bytes += copied.bytes
+        return copied.parts
+
     def _copy_known(self, checkpoint: LifecycleCheckpoint) -> Sequence[Part]:
         """The ranges of the checkpoint, where all other files of the plan are."""
         place = self._place.below("work").below("known")
         url = self._store.storage.url
-        return self._engine.copy(CopyRequest(checkpoint.ranges, url, place)).parts
+        copied = self._engine.copy(CopyRequest(checkpoint.ranges, url, place))
+        self._bytes += copied.bytes
+        return copied.parts
 
     def _find_new(
         self, checkpoint: LifecycleCheckpoint, reach: Reach
@@ -284,10 +305,6 @@ class LifecyclePlanning(Planning):
         if not same:
             return None
         return {one: bits for one, bits in reach.bits.items() if one not in then}
-
-    def _edges(self, seen: Observation) -> Sequence[str]:
-        most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
-        return find_edges(seen, self._ranges.entries, most)
 
     def _find_protection(self, seen: Observation, containers: ContainerFiles) -> Protection:
         assert self._decided is not None
@@ -306,72 +323,38 @@ class LifecyclePlanning(Planning):
 
     # What is found
 
-    def _find(self, request: FindRequest, seen: Observation) -> Candidates:
+    def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         assert self._reach is not None
-        checkpoint = self._checkpoint
-        indexed = None if self._asked.indexed is None else self._copy_indexed(self._asked.indexed)
+        manifest = self._start.checkpoint.manifest if self._start.checkpoint else None
+        checkpoint, earlier = self._checkpoint, None
+        if checkpoint is not None and manifest is not None:
+            earlier = EarlierRun(
+                manifest.parts_until(checkpoint.section),
+                checkpoint.carried,
+                self._copied,
+                checkpoint.classes,
+            )
         search = LifecycleSearch(
             classes=self._classes,
             names=self._reach.names,
             ranges=self._ranges.parts,
-            edges=self._edges(seen),
-            index=self._place.below("index"),
-            indexed=indexed,
+            edges=self._edges,
+            url=self._store.storage.url,
+            index=manifest.parts_since(None) if manifest else (),
+            fresh=self._indexed.parts,
             found=self._place.below("lifecycle"),
-            earlier=None
-            if checkpoint is None
-            else EarlierRun(
-                self._store.storage.url,
-                checkpoint.index,
-                checkpoint.carried,
-                self._copied,
-                checkpoint.classes,
-            ),
+            earlier=earlier,
         )
         found = self._engine.find(replace(request, lifecycle=search))
-        notes = found.lifecycle
-        assert notes is not None
-        self._check_read(found)
-        # Of the other ranges an earlier run has counted what was read.
-        known = self._ranges.entries - notes.read.expected_entries
-        found.read.entries = notes.read.entries + known
-        found.read.containers = notes.read.ranges + self._ranges.ranges - notes.read.expected
+        # Of the ranges that the index has, an earlier run has counted what was read.
+        counts = self._indexed.counts
+        found.read.entries = counts.known_entries + counts.entries
+        found.read.containers = counts.known + counts.containers - self._ranges.metaranges
         return found
-
-    def _copy_indexed(self, before: IndexedBefore) -> LifecycleIndex:
-        """The index that a collection made, where all other files of the plan are."""
-        place = self._place.below("index").below("before")
-        parts, ranges = (
-            self._engine.copy(CopyRequest(parts, before.url, place.below(name))).parts
-            for name, parts in (("parts", before.index.parts), ("ranges", before.index.ranges))
-        )
-        return LifecycleIndex(parts, ranges)
-
-    def _check_read(self, found: Candidates) -> None:
-        """Refuse when less was read than there must be."""
-        notes = found.lifecycle
-        assert notes is not None
-        read = notes.read
-        pairs = [
-            ("ranges", read.expected, read.ranges),
-            ("entries", read.expected_entries, read.entries),
-        ]
-        if self._checkpoint is None and self._asked.indexed is None:
-            pairs += [
-                ("ranges", self._ranges.ranges, read.ranges),
-                ("entries", self._ranges.entries, read.entries),
-            ]
-        for what, expected, count in pairs:
-            if expected != count:
-                raise IncompleteRead(
-                    f"{expected} {what} were expected for lifecycle rules and {count} were read",
-                    hint="nothing was planned; run it again, and look at the storage if it repeats",
-                    expected=expected,
-                    read=count,
-                )
 
     def _lifecycle(self, found: Candidates) -> Lifecycle:
         notes, checkpoint, reach = found.lifecycle, self._checkpoint, self._reach
+        start, counts = self._start, self._indexed.counts
         assert notes is not None
         assert reach is not None
         place = self._place.below("lifecycle")
@@ -383,8 +366,8 @@ class LifecyclePlanning(Planning):
             today=self._today,
             policy=lifecycle_document(self._asked.policy),
             rules=[LifecycleRuleDate.of(rule) for rule in self._dated],
-            mode=FULL if checkpoint is None else INCREMENTAL,
-            why=self._why,
+            mode=start.mode,
+            why=start.why,
             commits=File.of(commits),
             holders=list(reach.names.holders),
             branches=list(reach.names.branches),
@@ -398,16 +381,18 @@ class LifecyclePlanning(Planning):
             gone=notes.gone,
             objects_known=objects,
             bytes_read=self._ranges.bytes
-            + notes.read.bytes
+            + self._bytes
+            + counts.bytes
             + notes.index_bytes
+            + (start.checkpoint.size if start.checkpoint else 0)
             + (checkpoint.bytes if checkpoint else 0),
-            ranges_read=notes.read.ranges,
+            ranges_read=counts.ranges,
             metaranges_read=self._ranges.metaranges,
-            base=LIFECYCLE_CHECKPOINTS.newest_id(self._runs),
-            generation=0 if checkpoint is None else checkpoint.manifest.generation + 1,
+            base=newest_id(self._runs),
+            generation=start.generation,
             barriers=sorted(find_passed_barriers(self._runs)),
-            index=[IndexFile.of(part) for part in notes.index],
-            known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
+            index=[IndexFile.of(part) for part in self._indexed.parts],
+            indexed=[File.of(part) for part in self._indexed.ranges],
         )
 
     def _count_known(self, checkpoint: LifecycleCheckpoint, going: int) -> int:
@@ -416,9 +401,8 @@ class LifecyclePlanning(Planning):
         What came since is not counted, for a range that is written again lists old objects too. So
         where much of what is known goes, everything is listed.
         """
-        since = (run for run in self._runs if run.started_at >= checkpoint.manifest.made_at)
-        taken = sum(run.counts.objects for run in since)
-        objects = max(0, checkpoint.manifest.objects - taken)
+        taken = count_taken(self._runs, checkpoint.section)
+        objects = max(0, checkpoint.section.objects - taken)
         if going > MUCH * objects:
             raise _NeedsFullRun(f"{going} of at least {objects} objects would go")
         return objects

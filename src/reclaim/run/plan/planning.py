@@ -34,7 +34,6 @@ from reclaim.lock import edit_in_progress
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy
 from reclaim.run.expire.library_edit import check_library, find_library_edit, predicting
-from reclaim.run.lifecycle.checkpoint import LIFECYCLE_CHECKPOINTS
 from reclaim.run.plan import plan_file, plan_snapshots
 from reclaim.run.plan.checks import (
     check_clock,
@@ -59,8 +58,8 @@ from reclaim.run.plan.promises import keep_for_edited, keep_needed, keep_promise
 from reclaim.run.plan.protection import Protection, find_protection, hold_memory
 from reclaim.run.plan.young_runs import YoungRuns
 from reclaim.run.purge.orphans import protected_folders
+from reclaim.run.record.checkpoints import hold_checkpoint
 from reclaim.run.record.stages import Silent, Stages, Watcher
-from reclaim.run.uncommitted.checkpoint import UNCOMMITTED_CHECKPOINTS
 from reclaim.storage import LISTED, KeyRange, buckets, is_relic
 from reclaim.stores.abilities import Expiration, ShowsHistory
 from reclaim.stores.base import Store
@@ -249,7 +248,7 @@ class Planning:
                 opener=self._opener,
             )
             seen = self._keep_more(seen)
-            for hold in (UNCOMMITTED_CHECKPOINTS.hold, LIFECYCLE_CHECKPOINTS.hold, hold_memory):
+            for hold in (hold_checkpoint, hold_memory):
                 url = self._store.storage.url
                 seen = hold(seen, self._store, self._opener(url), work, self._storage)
             observing.facts |= {"snapshots": len(seen.ids), "refs": len(seen.refs)}

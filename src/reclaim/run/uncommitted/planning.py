@@ -11,22 +11,15 @@ import pyarrow.compute as pc
 
 from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles, Objects
 from reclaim.engine.base import Engine
+from reclaim.engine.incremental import CopyRequest, Indexed, IndexRequest
 from reclaim.engine.requests import ExpandRequest, FindRequest
-from reclaim.engine.tasks.indexing import span
+from reclaim.engine.tasks.index import overlapping
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.shielding import Matches
-from reclaim.engine.uncommitted import (
-    CopyRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
-    UncommittedSearch,
-)
+from reclaim.engine.uncommitted import DeadEntries, DeadRequest, UncommittedSearch
 from reclaim.errors import (
     Corrupt,
-    IncompleteRead,
     InvalidInput,
     NotFound,
     PlanRefused,
@@ -35,6 +28,7 @@ from reclaim.errors import (
 from reclaim.ids import new_run_id
 from reclaim.model import RefKind
 from reclaim.run.plan.decide import Decided
+from reclaim.run.plan.indexing import copy_known, find_edges, index_ranges
 from reclaim.run.plan.plan_document import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
 from reclaim.run.plan.planning import (
     FOLDERS,
@@ -44,36 +38,35 @@ from reclaim.run.plan.planning import (
     by_partition,
     record_plan,
 )
-from reclaim.run.record.checkpoints import find_barriers, find_passed_barriers, store_name
+from reclaim.run.record.checkpoints import (
+    Kind,
+    Start,
+    count_taken,
+    find_passed_barriers,
+    find_start,
+    newest_id,
+)
 from reclaim.run.record.stages import Silent, Watcher
 from reclaim.run.uncommitted import scope
-from reclaim.run.uncommitted.checkpoint import (
-    PARTITIONS,
-    UNCOMMITTED_CHECKPOINTS,
-    UncommittedCheckpoint,
-    find_checkpoint,
-)
-from reclaim.run.uncommitted.scope import Choice, Mode
+from reclaim.run.uncommitted.checkpoint import PARTITIONS, UncommittedCheckpoint, read_uncommitted
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
 
-MOST_BUCKETS = 256
-FEW_BUCKETS = 8
 SLOWEST_LISTING = SAFETY.objects / 2
 """After more than this, what is final now may not have been when it was listed."""
-ROWS_OF_A_BUCKET = 50_000
-"""Entries that are worth a part of the index of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class UncommittedOptions:
     """Options of a run on uncommitted data, beside those of every plan."""
 
-    mode: Mode = Mode.AUTO
+    full: bool = False
+    """Whether nothing of earlier runs is used."""
     branch: str | None = None
+    """The branch that the listing is limited to."""
 
 
 def plan_uncommitted(
@@ -109,8 +102,8 @@ def plan_uncommitted(
     return record_plan(store, plan)
 
 
-class _NeedsCleanRun(Exception):
-    """An optimized run cannot be sure; says why."""
+class _NeedsFullRun(Exception):
+    """An incremental run cannot be sure; says why."""
 
 
 class UncommittedPlanning(Planning):
@@ -130,57 +123,51 @@ class UncommittedPlanning(Planning):
         self._asked = asked
         self._runs = list(store.runs())
         self._own = opener(store.storage.url)
-        self._choice, self._checkpoint = self._choose(find_checkpoint(store, self._own))
+        own = opener(store.storage.url)
+        # A store that was deleted goes as a whole.
+        runs = () if store.deleted else self._runs
+        self._start: Start[UncommittedCheckpoint] = find_start(
+            store, own, runs, Kind.UNCOMMITTED, read_uncommitted, full=asked.full
+        )
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin with nothing looked at."""
         self._bytes = self._ranges = 0
         self._listed: list[str] = []
+        self._partitions = {}
         self._containers = NO_CONTAINERS
         self._indexed = Indexed()
         self._dead = DeadEntries()
         self._index: Sequence[Part] = ()
 
-    def _choose(
-        self, found: UncommittedCheckpoint | str
-    ) -> tuple[Choice, UncommittedCheckpoint | None]:
-        known = found if isinstance(found, str) else found.known
-        choice = scope.choose(
-            self._asked.mode,
-            known,
-            store=store_name(self._store),
-            barriers=find_barriers(self._runs),
-        )
-        if choice.mode == Mode.OPTIMIZED and isinstance(found, UncommittedCheckpoint):
-            return choice, found
-        return choice, None
+    @property
+    def _checkpoint(self) -> UncommittedCheckpoint | None:
+        return self._start.section
 
     def _plan(self) -> Plan:
         try:
             return super()._plan()
-        except _NeedsCleanRun as error:
-            self._begin_clean(str(error))
+        except _NeedsFullRun as error:
+            self._begin_full(self._start.without_section(str(error)))
         except (NotFound, Corrupt, PlanRefused) as error:
-            if self._checkpoint is None or not self._is_of_checkpoint(error):
+            if not self._start.has_written(error):
                 raise
-            self._begin_clean(f"a file of the checkpoint or of the index is damaged: {error}")
+            why = f"a file of the checkpoint or of the index is damaged: {error}"
+            self._begin_full(Start(why))
         return super()._plan()
 
-    def _is_of_checkpoint(self, error: ReclaimError) -> bool:
-        """Whether a file that could not be read is one that an earlier run left."""
-        assert self._checkpoint is not None
-        return any(address in error.message for address in self._checkpoint.addresses())
-
-    def _begin_clean(self, why: str) -> None:
-        """Start again, as a clean run; nothing of the optimized one is used."""
+    def _begin_full(self, start: Start[UncommittedCheckpoint]) -> None:
+        """Start again, as a full run."""
         with suppress(ReclaimError):
             self._tidy(*FOLDERS)
-        self._choice, self._checkpoint = Choice(Mode.CLEAN, why), None
-        self._bytes = self._ranges = 0
+        self._start = start
         self._started = self._store.clock.now()
-        self._partitions = {}
-        self._index = ()
+        self._begin()
 
     @property
     def _final_then(self) -> frozenset[str]:
-        return self._checkpoint.known.final if self._checkpoint else frozenset()
+        return self._checkpoint.final if self._checkpoint else frozenset()
 
     # What is looked at
 
@@ -222,30 +209,52 @@ class UncommittedPlanning(Planning):
         self._check_branch(seen)
         known: Sequence[Part] = ()
         if self._checkpoint is None:
-            containers = super()._expand(seen, decided, named)
-            unread = containers.parts
+            containers = changed = super()._expand(seen, decided, named)
         else:
             known = self._copy_known(self._checkpoint)
-            containers, unread = self._expand_changes(self._checkpoint, seen, decided, named, known)
+            containers, changed = self._expand_changes(
+                self._checkpoint, seen, decided, named, known
+            )
         self._dead = DeadEntries()
         if containers.dead:
-            self._dead = self._engine.dead_entries(
-                DeadRequest(self._store.format, unread, self._place.below("work").below("dead"))
-            )
+            place = self._place.below("work").below("dead")
+            request = DeadRequest(self._store.format, changed.parts, place)
+            self._dead = self._engine.dead_entries(request)
         if self._checkpoint is not None and self._dead.counts.unread:
-            raise _NeedsCleanRun(
+            raise _NeedsFullRun(
                 f"{self._dead.counts.unread} containers of dead commits cannot be read any more"
             )
-        place = self._place.below("index")
-        edges = self._edges(seen, containers)
-        self._indexed = self._engine.index(
-            IndexRequest(self._store.format, unread, known, edges, place)
+        self._indexed = index_ranges(
+            self._engine,
+            IndexRequest(
+                self._store.format,
+                changed.parts,
+                # Live ones of then, and what was read since: all entries of that are looked at.
+                [*known, *self._copy_indexed()],
+                find_edges(seen, changed.entries, whole=self._start.checkpoint is None),
+                self._place.below("index"),
+            ),
+            ContainerCounts.of(changed),
         )
-        self._check_indexed(containers)
         for counts in (self._dead.counts, self._indexed.counts):
             self._bytes += counts.bytes
             self._ranges += counts.ranges
         return containers
+
+    def _copy_indexed(self) -> Sequence[Part]:
+        """The ranges that other runs have read into the index since the last run of this kind."""
+        start = self._start
+        if start.checkpoint is None:
+            return ()
+        section = start.section.section if start.section else None
+        copied = copy_known(
+            self._engine,
+            start.checkpoint.manifest.ranges_since(section),
+            self._store.storage.url,
+            self._place.below("work").below("indexed"),
+        )
+        self._bytes += copied.bytes
+        return copied.parts
 
     def _copy_known(self, checkpoint: UncommittedCheckpoint) -> Sequence[Part]:
         """The containers of the checkpoint, where all other files of the plan are."""
@@ -262,23 +271,23 @@ class UncommittedPlanning(Planning):
         decided: Decided,
         named: pa.Table,
         known: Sequence[Part],
-    ) -> tuple[ContainerFiles, Sequence[Part]]:
-        """All containers, and the files with those that the checkpoint need not know.
+    ) -> tuple[ContainerFiles, ContainerFiles]:
+        """All containers, and those of them that the checkpoint need not know.
 
         While every commit of the checkpoint lives on, so do its containers, and only those of new
         commits and of dead ones are asked what they list.
         """
         changes = scope.find_changes(
-            checkpoint.known, live=decided.live, there=seen.ids | seen.marked.keys()
+            checkpoint.live, live=decided.live, there=seen.ids | seen.marked.keys()
         )
         if changes.lost:
-            raise _NeedsCleanRun(
+            raise _NeedsFullRun(
                 f"{len(changes.lost)} {self._store.noun}s of the checkpoint of run "
-                f"{checkpoint.known.run} were taken by another run"
+                f"{checkpoint.section.run} were taken by another run"
             )
         if changes.died:
             containers = super()._expand(seen, decided, named)
-            return containers, containers.parts
+            return containers, containers
         then, new = (
             {
                 address
@@ -286,14 +295,14 @@ class UncommittedPlanning(Planning):
                 for snapshot, address in addresses.items()
                 if snapshot in snapshots
             }
-            for snapshots in (checkpoint.known.live, changes.new)
+            for snapshots in (checkpoint.live, changes.new)
         )
         # A commit that changes nothing has the container of its parent, which is counted already.
         is_new = pc.is_in(named.column("address"), pa.array(sorted(new - then), pa.string()))
         changed = named.filter(pc.or_(is_new, pc.not_equal(named.column("cause"), LIVE)))
         place = self._place.below("containers")
         more = self._engine.expand(ExpandRequest(self._store.format, changed, place, known=known))
-        counts = checkpoint.manifest.counts
+        counts = checkpoint.section.counts
         whole = ContainerFiles(
             [*known, *more.parts],
             of_snapshots=counts.of_snapshots + more.of_snapshots,
@@ -301,36 +310,7 @@ class UncommittedPlanning(Planning):
             entries=counts.entries + more.entries,
             dead=more.dead,
         )
-        return whole, more.parts
-
-    def _edges(self, seen: Observation, containers: ContainerFiles) -> Sequence[str]:
-        """Partitions at which the index is cut, so that a part has few of them."""
-        partitions = sorted(seen.closed | seen.open)
-        most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
-        buckets = min(most, len(partitions), -(-containers.entries // ROWS_OF_A_BUCKET))
-        return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
-
-    def _check_indexed(self, containers: ContainerFiles) -> None:
-        """Refuse when less was read for the index than there must be."""
-        counts = self._indexed.counts
-        pairs = [
-            ("containers", counts.expected, counts.containers),
-            ("entries", counts.expected_entries, counts.entries),
-            ("rows", counts.rows, sum(part.rows for part in self._indexed.parts)),
-        ]
-        if self._checkpoint is None:
-            pairs += [
-                ("containers", containers.containers, counts.containers),
-                ("entries", containers.entries, counts.entries),
-            ]
-        for what, expected, read in pairs:
-            if expected != read:
-                raise IncompleteRead(
-                    f"{expected} {what} were expected for the index and {read} were found",
-                    hint="nothing was planned; run it again, and look at the storage if it repeats",
-                    expected=expected,
-                    read=read,
-                )
+        return whole, more
 
     def _listed_by_dead(self) -> Matches | None:
         return Matches(self._dead.parts, unread=self._dead.counts.damaged)
@@ -343,12 +323,7 @@ class UncommittedPlanning(Planning):
             format = self._store.format
             assert isinstance(format, IndexesEntries)
             prefix = f"{format.branch_folder(self._asked.branch)}/"
-        if checkpoint is not None:
-            looked_up = scope.find_looked_up(self._listed, self._dead.counts.partitions)
-            spans = [span(part) for part in checkpoint.index]
-            self._index = [
-                checkpoint.index[number] for number in scope.find_overlapping(spans, looked_up)
-            ]
+        self._index = self._choose_index()
         search = UncommittedSearch(
             url=self._store.storage.url,
             index=self._index,
@@ -363,6 +338,21 @@ class UncommittedPlanning(Planning):
         # Of other containers an earlier run has counted what was read.
         found.read.entries = self._indexed.counts.entries
         return found
+
+    def _choose_index(self) -> Sequence[Part]:
+        """The parts of the index that may have what is looked for."""
+        start, checkpoint = self._start, self._checkpoint
+        if start.checkpoint is None:
+            return ()
+        manifest = start.checkpoint.manifest
+        if checkpoint is None:
+            return manifest.parts_since(None)
+        looked_up = scope.find_looked_up(self._listed, self._dead.counts.partitions)
+        return [
+            *overlapping(manifest.parts_until(checkpoint.section), looked_up),
+            # What became live since may be listed in any partition.
+            *manifest.parts_since(checkpoint.section),
+        ]
 
     def _counted(self, containers: ContainerFiles) -> ContainerFiles:
         self._containers = containers
@@ -380,27 +370,42 @@ class UncommittedPlanning(Planning):
                     # What somebody has deleted since was looked up, and was not there.
                     gone, _ = notes.missing.get(partition, (0, 0))
                     counts[partition] = max(0, objects - gone), size
+        start, taken = self._start, self._count_taken()
         return Uncommitted(
-            mode=self._choice.mode,
-            why=self._choice.why,
+            mode=start.mode,
+            why=start.why,
             branch=self._asked.branch,
             partitions_listed=len(self._listed) or len(notes.guards),
             objects_listed=found.objects - notes.looked_up,
             objects_looked_up=notes.looked_up,
-            bytes_read=self._bytes + notes.bytes + (checkpoint.bytes if checkpoint else 0),
+            bytes_read=self._bytes
+            + notes.bytes
+            + (start.checkpoint.size if start.checkpoint else 0)
+            + (checkpoint.bytes if checkpoint else 0),
             ranges_read=self._ranges,
-            objects_known=self._count_known(found, counts),
-            base=UNCOMMITTED_CHECKPOINTS.newest_id(self._runs),
-            generation=0 if checkpoint is None else checkpoint.known.generation + 1,
+            objects_known=self._count_known(found, counts, taken),
+            taken=taken,
+            base=newest_id(self._runs),
+            generation=start.generation,
             barriers=sorted(find_passed_barriers(self._runs)),
             counts=ContainerCounts.of(self._containers),
             index=[IndexFile.of(part) for part in self._indexed.parts],
-            known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
+            indexed=[File.of(part) for part in self._indexed.ranges],
             carried=[File.of(part) for part in notes.carried],
             partitions=File.of(self._write_partitions(seen, counts)) if whole else None,
         )
 
-    def _count_known(self, found: Candidates, counts: Mapping[str, tuple[int, int]]) -> int:
+    def _count_taken(self) -> int:
+        """How many objects lifecycle rules took since the partitions that are not listed were."""
+        if self._checkpoint is None:
+            return 0
+        section = self._checkpoint.section
+        by_rules = [run for run in self._runs if run.lifecycle is not None]
+        return section.taken + count_taken(by_rules, section)
+
+    def _count_known(
+        self, found: Candidates, counts: Mapping[str, tuple[int, int]], taken: int
+    ) -> int:
         notes = found.uncommitted
         assert notes is not None
         tallies = (found.verdict.going, found.verdict.staying)
@@ -413,6 +418,10 @@ class UncommittedPlanning(Planning):
         # Of a part of the store alone: all that is referred to, as far as that was read.
         least = notes.committed + unreferenced
         known = sum(objects for objects, _ in counts.values())
+        skipped = sum(
+            objects for partition, (objects, _) in counts.items() if partition not in notes.guards
+        )
+        known -= min(taken, skipped)
         if self._asked.branch is not None and self._checkpoint is not None:
             # Elsewhere nothing was looked up, and all that may be gone is taken for gone.
             asked = (*self._checkpoint.carried, *self._dead.parts)
