@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Catalog
-from reclaim.catalog.collection.roots import final_partitions
+from reclaim.catalog.collection.roots import observing
 from reclaim.run_record import COLLECT, Phase, RunRecord
 from reclaim.stores.registry import find
 from tests.cli.conftest import CommandLine
@@ -21,7 +21,7 @@ NOW = ("--min-age", "0")
 @pytest.fixture(autouse=True)
 def final_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Partitions of commands that have ended are final: here no time passes."""
-    monkeypatch.setattr(final_partitions, "LONGEST", timedelta(0))
+    monkeypatch.setattr(observing, "LONGEST_MARGIN", timedelta(0))
 
 
 def plan(cli: CommandLine, *args: str) -> Any:

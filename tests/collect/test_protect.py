@@ -15,10 +15,10 @@ from reclaim.engine.tasks.judging import IN_DOUBT
 from reclaim.engine.tasks.shielding import Matches
 from reclaim.errors import IncompleteRead, InvalidInput, PlanRefused
 from reclaim.policy import from_options
-from reclaim.run.plan import protection
 from reclaim.run.plan.planning import Plan
-from reclaim.run.plan.protection import find_memory
 from reclaim.run.record.checkpoints import Mode
+from reclaim.run.roots import protection
+from reclaim.run.roots.protection import find_memory
 from tests.catalog import raw
 from tests.collect.uncommitted import address, begin, run, settle
 from tests.collect.world import At, World

@@ -9,8 +9,8 @@ import pytest
 
 from reclaim.engine.tasks.parts import Place
 from reclaim.ids import age_by_id, new_run_id, new_uid
+from reclaim.run.plan.context import YoungRuns
 from reclaim.run.plan.planning import Plan
-from reclaim.run.plan.young_runs import YoungRuns
 from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.safety import SAFETY

@@ -48,7 +48,7 @@ def undo(
     """Take a run back: an expiration, an apply with --quarantine, the history edit of an apply that
     deleted, or what a lifecycle run that was cut off has not deleted. Safe to run again."""
     from reclaim.catalog.collection.undo.editors import EXPIRE
-    from reclaim.run.lifecycle.cut_off import can_be_given_up
+    from reclaim.run.roots.cut_off import can_be_given_up
     from reclaim.run.undo.undo_edit import edits_alone
     from reclaim.run.undo.undo_run import Undone, undo_run
     from reclaim.stores.registry import find, find_all, find_foreign

@@ -24,14 +24,13 @@ from reclaim.run.apply.admission import check_begun, check_plan
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.applying import Applying
 from reclaim.run.apply.collecting import collect
-from reclaim.run.apply.condemning import condemn
+from reclaim.run.apply.condemning import condemn, find_left_whole
 from reclaim.run.apply.confirming import confirm
 from reclaim.run.apply.context import ApplyContext
 from reclaim.run.apply.editing import Editing
 from reclaim.run.apply.exclusion import exclude as leave_out
 from reclaim.run.apply.left_out import list_left_out
 from reclaim.run.apply.limits import NO_LIMITS, Limits
-from reclaim.run.apply.taking_over import find_left_whole
 from reclaim.run.apply.trust import find_basis, is_trusted
 from reclaim.run.lifecycle.applying import LifecycleApplying, check_lifecycle
 from reclaim.run.plan import plan_file, plan_snapshots
@@ -39,8 +38,8 @@ from reclaim.run.plan.checks import check_budget, check_protected
 from reclaim.run.plan.decide import Decided
 from reclaim.run.plan.plan_document import PlanDocument
 from reclaim.run.plan.plan_snapshots import PlannedSnapshots
-from reclaim.run.plan.protection import remember
 from reclaim.run.record.stages import Silent, Watcher
+from reclaim.run.roots.protection import remember
 from reclaim.run.sweep.removal import DELETE, MARKED, Removal
 from reclaim.run.uncommitted.saving import save_uncommitted
 from reclaim.run_record import Phase

@@ -3,8 +3,7 @@ refers to it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -17,15 +16,7 @@ from reclaim.engine.lifecycle import EarlierRun, LifecycleSearch, RangeFiles, Ra
 from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.lifecycle_ranges import Renumbering
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
-from reclaim.errors import (
-    Corrupt,
-    IncompleteRead,
-    InvalidInput,
-    NotFound,
-    PlanRefused,
-    ReclaimError,
-)
-from reclaim.ids import new_run_id
+from reclaim.errors import IncompleteRead, InvalidInput
 from reclaim.model import SnapshotId
 from reclaim.policy.lifecycle import (
     Bounds,
@@ -37,12 +28,13 @@ from reclaim.policy.lifecycle import (
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.run.lifecycle.checkpoint import LifecycleCheckpoint, read_lifecycle
 from reclaim.run.lifecycle.reach import Reach, find_metaranges, find_reach
-from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.lifecycle.tables import (
     current_rules_table,
     finished_rules,
     potential_commits,
 )
+from reclaim.run.plan.collection import by_partition, list_store
+from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.dead_snapshots import dead_containers, find_dead_ids
 from reclaim.run.plan.decide import Decided
 from reclaim.run.plan.indexing import copy_known, find_edges, index_ranges
@@ -52,16 +44,16 @@ from reclaim.run.plan.plan_document import (
     IndexFile,
     Lifecycle,
     LifecycleRuleDate,
+    PlanSections,
 )
-from reclaim.run.plan.planning import (
-    FOLDERS,
-    Plan,
-    Planning,
-    PlanOptions,
-    by_partition,
-    record_plan,
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.run_kind import (
+    FullRunNeeded,
+    MarkedContainers,
+    ObjectListing,
+    RunKind,
+    WhyFull,
 )
-from reclaim.run.plan.protection import Protection
 from reclaim.run.record.checkpoints import (
     Kind,
     Start,
@@ -70,7 +62,7 @@ from reclaim.run.record.checkpoints import (
     find_start,
     newest_id,
 )
-from reclaim.run.record.stages import Silent, Watcher
+from reclaim.run.record.stages import Watcher
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
@@ -114,10 +106,14 @@ def plan_lifecycle(
             hint="collect it with `reclaim gc`",
         )
     check_rules(store, asked.policy)
-    watching = watcher or Silent()
-    run_id = new_run_id(store.clock.now())
-    plan = LifecyclePlanning(store, engine, wanted, asked, run_id, watching, opener).run()
-    return record_plan(store, plan)
+    return make_plan(
+        store,
+        engine,
+        wanted,
+        lambda context, why_full: LifecycleRules(context, asked, why_full),
+        watcher=watcher,
+        opener=opener,
+    )
 
 
 def check_rules(store: Store, policy: LifecyclePolicy) -> None:
@@ -130,104 +126,78 @@ def check_rules(store: Store, policy: LifecyclePolicy) -> None:
     BranchClasses.of(date_rules(policy, store.clock.now().date()))
 
 
-class _NeedsFullRun(Exception):
-    """An incremental run cannot be sure; says why."""
+class LifecycleRules(RunKind):
+    """A run of lifecycle rules: it takes what rules match wherever something refers to it."""
 
-
-class LifecyclePlanning(Planning):
-    """One such plan in the making."""
+    takes_referenced = True
 
     def __init__(
-        self,
-        store: Store,
-        engine: Engine,
-        options: PlanOptions,
-        asked: LifecycleOptions,
-        run_id: str,
-        watcher: Watcher,
-        opener: Opener,
+        self, context: PlanContext, asked: LifecycleOptions, why_full: WhyFull | None
     ) -> None:
-        super().__init__(store, engine, options, run_id, None, watcher, opener)
+        super().__init__(context)
+        self._store = context.store
+        self._engine = context.engine
         self._asked = asked
-        self._today: date = self._started.date()
+        self._today: date = context.started_at.date()
         self._dated = date_rules(asked.policy, self._today)
         self._classes = BranchClasses.of(self._dated)
-        self._runs = list(store.runs())
-        self._start: Start[LifecycleCheckpoint] = find_start(
-            store,
-            opener(store.storage.url),
+        self._runs = list(context.store.runs())
+        start = find_start(
+            self._store,
+            context.own_storage,
             self._runs,
             Kind.LIFECYCLE,
             read_lifecycle,
             full=asked.full,
         )
+        if why_full is not None:
+            start = start.restarted(why_full.why, damaged=why_full.damaged)
+        self._start: Start[LifecycleCheckpoint] = start
+        self._checkpoint = start.section
         self._decided: Decided | None = None
-        self._begin()
-
-    def _begin(self) -> None:
-        """Begin with nothing looked at."""
-        self._bytes = 0
-        self._partitions = {}
         self._reach: Reach | None = None
         self._ranges = RangeFiles()
         self._copied: Sequence[Part] = ()
         self._edges: Sequence[str] = ()
         self._indexed = Indexed()
+        self._bytes = 0
 
-    @property
-    def _checkpoint(self) -> LifecycleCheckpoint | None:
-        return self._start.section
-
-    def _plan(self) -> Plan:
-        try:
-            return super()._plan()
-        except _NeedsFullRun as error:
-            self._begin_full(self._start.without_section(str(error)))
-        except (NotFound, Corrupt, PlanRefused) as error:
-            if not self._start.has_written(error):
-                raise
-            why = f"a file of the checkpoint or of the index is damaged: {error}"
-            self._begin_full(Start(why))
-        return super()._plan()
-
-    def _begin_full(self, start: Start[LifecycleCheckpoint]) -> None:
-        """Start again, as a full run."""
-        with suppress(ReclaimError):
-            self._tidy(*FOLDERS)
-        self._start = start
-        self._begin()
+    def checkpoint_files(self) -> Collection[str]:
+        return self._start.files()
 
     # What is looked at
 
-    def _keep_more(self, seen: Observation) -> Observation:
-        return keep_released(seen, self._store)
+    @property
+    def lists_all(self) -> bool:
+        return self._checkpoint is None
 
-    def _count_versions(self) -> None:
-        # It would list everything; `doctor` says what a bucket keeps.
+    def list(self, place: Place) -> ObjectListing:
         if self._checkpoint is None:
-            super()._count_versions()
-
-    def _list(self, place: Place) -> Objects:
-        if self._checkpoint is None:
-            return super()._list(place)
+            return list_store(self.context, place)
         # What goes is looked up by name. Partitions are known by theirs.
         format = self._store.format
         assert isinstance(format, IndexesEntries)
         folders = format.partition_folders(self._store.storage, None)
-        self._partitions = by_partition(folders)
-        return Objects(place.url, ())
+        return ObjectListing(Objects(place.url, ()), by_partition(folders))
 
-    def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:  # noqa: ARG002
+    def mark(
+        self,
+        seen: Observation,
+        decided: Decided,
+        named: pa.Table,  # noqa: ARG002
+        listing: ObjectListing,  # noqa: ARG002
+    ) -> MarkedContainers:
         self._decided = decided
         self._reach = reach = find_reach(seen, decided, self._classes)
-        place = self._place.below("containers")
         bits: Mapping[SnapshotId, int] | None = None
         if self._checkpoint is not None:
             self._copied = self._copy_known(self._checkpoint)
             bits = self._find_new(self._checkpoint, reach)
         # With the bits of then for as long as these are right: only new commits are asked.
         everything = find_metaranges(seen, reach)
-        request = RangesRequest(self._store.format, everything, place)
+        request = RangesRequest(
+            self._store.format, everything, self.context.place.below("containers")
+        )
         if bits is not None and self._checkpoint is not None:
             request = replace(
                 request,
@@ -242,56 +212,59 @@ class LifecyclePlanning(Planning):
                 f"{metaranges.num_rows} metaranges were expected and {files.metaranges} were read",
                 hint="nothing was planned; run it again, and look at the storage if it repeats",
             )
-        self._index_ranges(seen, files, metaranges.num_rows)
-        return ContainerFiles(
+        self._index_ranges(seen, files)
+        containers = ContainerFiles(
             files.containers,
             of_snapshots=everything.num_rows - metaranges.num_rows + files.metaranges,
             containers=files.ranges,
             entries=files.entries,
         )
+        # Live containers list what goes, so none of them covers what is promised.
+        return MarkedContainers(
+            containers, covering=(), dead=self._expand_dead(seen, decided, containers)
+        )
 
-    def _index_ranges(self, seen: Observation, files: RangeFiles, metaranges: int) -> None:
+    def _expand_dead(
+        self, seen: Observation, decided: Decided, containers: ContainerFiles
+    ) -> ContainerFiles:
+        """The containers of dead commits, where their paths may be protected."""
+        dead = find_dead_ids(seen, decided) if seen.protect else frozenset()
+        named = dead_containers(seen, dead)
+        if not named.num_rows:
+            return containers
+        # Paths of what live ranges list are judged with their entries.
+        place, known = self.context.work.below("dead"), self._ranges.containers
+        return self._engine.expand(ExpandRequest(self._store.format, named, place, known=known))
+
+    def _copy_known(self, checkpoint: LifecycleCheckpoint) -> Sequence[Part]:
+        """The ranges of the checkpoint, where all other files of the plan are."""
+        place = self.context.work.below("known")
+        url = self._store.storage.url
+        copied = self._engine.copy(CopyRequest(checkpoint.ranges, url, place))
+        self._bytes += copied.bytes
+        return copied.parts
+
+    def _index_ranges(self, seen: Observation, files: RangeFiles) -> None:
         """Read the ranges that the index does not have, or not for sure."""
         self._edges = find_edges(seen, files.entries, whole=self._start.checkpoint is None)
+        since = copy_known(self.context, self._start)
+        self._bytes += since.bytes
         self._indexed = index_ranges(
             self._engine,
             IndexRequest(
                 self._store.format,
                 files.containers,
                 # Those of then, and what was read since: all entries of that are looked at.
-                [*self._copied, *self._copy_indexed()],
+                [*self._copied, *since.parts],
                 self._edges,
-                self._place.below("index"),
+                self.context.place.below("index"),
             ),
             ContainerCounts(
-                of_snapshots=metaranges,
-                containers=files.ranges + metaranges,
+                of_snapshots=files.metaranges,
+                containers=files.ranges + files.metaranges,
                 entries=files.entries,
             ),
         )
-
-    def _copy_indexed(self) -> Sequence[Part]:
-        """The ranges that other runs have read into the index since the last run of this kind."""
-        start = self._start
-        if start.checkpoint is None:
-            return ()
-        section = start.section.section if start.section else None
-        copied = copy_known(
-            self._engine,
-            start.checkpoint.manifest.ranges_since(section),
-            self._store.storage.url,
-            self._place.below("work").below("indexed"),
-        )
-        self._bytes += copied.bytes
-        return copied.parts
-
-    def _copy_known(self, checkpoint: LifecycleCheckpoint) -> Sequence[Part]:
-        """The ranges of the checkpoint, where all other files of the plan are."""
-        place = self._place.below("work").below("known")
-        url = self._store.storage.url
-        copied = self._engine.copy(CopyRequest(checkpoint.ranges, url, place))
-        self._bytes += copied.bytes
-        return copied.parts
 
     def _find_new(
         self, checkpoint: LifecycleCheckpoint, reach: Reach
@@ -306,24 +279,9 @@ class LifecyclePlanning(Planning):
             return None
         return {one: bits for one, bits in reach.bits.items() if one not in then}
 
-    def _find_protection(self, seen: Observation, containers: ContainerFiles) -> Protection:
-        assert self._decided is not None
-        dead = find_dead_ids(seen, self._decided) if seen.protect else frozenset()
-        named = dead_containers(seen, dead)
-        if named.num_rows:
-            # Paths of what live ranges list are judged with their entries.
-            place, known = self._place.below("work").below("dead"), self._ranges.containers
-            request = ExpandRequest(self._store.format, named, place, known=known)
-            containers = self._engine.expand(request)
-        return super()._find_protection(seen, containers)
-
-    def _covering(self, containers: ContainerFiles) -> Sequence[Part]:  # noqa: ARG002
-        # Here live containers list what goes: all that is promised has to be named.
-        return ()
-
     # What is found
 
-    def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
+    def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         assert self._reach is not None
         manifest = self._start.checkpoint.manifest if self._start.checkpoint else None
         checkpoint, earlier = self._checkpoint, None
@@ -342,7 +300,7 @@ class LifecyclePlanning(Planning):
             url=self._store.storage.url,
             index=manifest.parts_since(None) if manifest else (),
             fresh=self._indexed.parts,
-            found=self._place.below("lifecycle"),
+            found=self.context.place.below("lifecycle"),
             earlier=earlier,
         )
         found = self._engine.find(replace(request, lifecycle=search))
@@ -352,13 +310,16 @@ class LifecyclePlanning(Planning):
         found.read.containers = counts.known + counts.containers - self._ranges.metaranges
         return found
 
-    def _lifecycle(self, found: Candidates) -> Lifecycle:
+    def sections(self, seen: Observation, candidates: Candidates) -> PlanSections:  # noqa: ARG002
+        return PlanSections(lifecycle=self._section(candidates))
+
+    def _section(self, found: Candidates) -> Lifecycle:
         notes, checkpoint, reach = found.lifecycle, self._checkpoint, self._reach
         start, counts = self._start, self._indexed.counts
         assert notes is not None
         assert reach is not None
-        place = self._place.below("lifecycle")
-        commits = write_part(self._storage, place.at("commits.parquet"), reach.commits())
+        place = self.context.place.below("lifecycle")
+        commits = write_part(self.context.storage, place.at("commits.parquet"), reach.commits())
         objects = notes.objects
         if checkpoint is not None:
             objects = self._count_known(checkpoint, going=sum(part.rows for part in found.parts))
@@ -384,7 +345,7 @@ class LifecyclePlanning(Planning):
             + self._bytes
             + counts.bytes
             + notes.index_bytes
-            + (start.checkpoint.size if start.checkpoint else 0)
+            + start.size
             + (checkpoint.bytes if checkpoint else 0),
             ranges_read=counts.ranges,
             metaranges_read=self._ranges.metaranges,
@@ -404,12 +365,12 @@ class LifecyclePlanning(Planning):
         taken = count_taken(self._runs, checkpoint.section)
         objects = max(0, checkpoint.section.objects - taken)
         if going > MUCH * objects:
-            raise _NeedsFullRun(f"{going} of at least {objects} objects would go")
+            raise FullRunNeeded(f"{going} of at least {objects} objects would go")
         return objects
 
     def _write_current_rules(self, place: Place) -> Part:
         table = current_rules_table(self._dated, finished_rules(self._runs))
-        return write_part(self._storage, place.at("current_rules.parquet"), table)
+        return write_part(self.context.storage, place.at("current_rules.parquet"), table)
 
     def _write_potential_commits(self, place: Place) -> Part:
         assert self._reach is not None
@@ -423,4 +384,4 @@ class LifecyclePlanning(Planning):
             bounds,
             checkpoint.commits if checkpoint is not None and comparable else None,
         )
-        return write_part(self._storage, place.at("potential_commits.parquet"), table)
+        return write_part(self.context.storage, place.at("potential_commits.parquet"), table)

@@ -16,14 +16,13 @@ from reclaim.ids import new_uid
 from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
 from reclaim.run.apply.context import ApplyContext
 from reclaim.run.lifecycle.rejudging import rejudge
-from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.plan import plan_snapshots
 from reclaim.run.plan.checks import check_budget, check_protected, find_newly_protected
 from reclaim.run.plan.dead_snapshots import find_dead_ids
 from reclaim.run.plan.decide import KEEPS_ALL, Decided, decide_seen
-from reclaim.run.plan.promises import keep_needed
-from reclaim.run.plan.protection import hold_protected
 from reclaim.run.record.record_writer import RecordWriter
+from reclaim.run.roots.protection import hold_protected
+from reclaim.run.roots.roots import hold_roots
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import HeldClaims, HeldGuards, TakesReferenced
 from reclaim.stores.observation import Observation
@@ -72,15 +71,8 @@ class Promotion:
         context = self._context
         if isinstance(context.held, HeldGuards):
             context.held.close_overdue()
-        seen = keep_needed(
-            self.observe(),
-            self._store,
-            self._engine,
-            besides=context.run,
-            place=context.work,
-            # Live containers list candidates here, so that all that is promised has to be read.
-            known=(),
-        )
+        # Live containers list candidates here, so that all that is promised has to be read.
+        seen = hold_roots(context.observe(), context.roots.once_marked(known=()))
         check_protected(self._store, context.planned, seen)
         found = self._engine.confirm(
             ConfirmRequest(
@@ -123,7 +115,7 @@ class Promotion:
         """
         context = self._context
         for number in range(1, ROUNDS + 1):
-            seen = self.observe()
+            seen = self._context.observe()
             check_protected(self._store, context.planned, seen)
             now = decide_seen(KEEPS_ALL, seen)
             judged = rejudge(
@@ -174,7 +166,7 @@ class Promotion:
     def check_still_wanted(self) -> Observation:
         """The roots of now, for a run that was cut off; refused if what it takes was protected
         since."""
-        seen = self.observe()
+        seen = self._context.observe()
         if more := find_newly_protected(self._context.planned, seen):
             raise PlanRefused(
                 f"{self._store.name} protects {', '.join(more)} since the plan was made; give the "
@@ -194,10 +186,6 @@ class Promotion:
                 f"{expected} addresses leave the plan, and {read} were read",
                 hint="nothing was deleted; apply it again",
             )
-
-    def observe(self) -> Observation:
-        """The roots as they are now; what other runs can bring back holds its commits."""
-        return keep_released(self._context.observe(), self._store)
 
     def claimed(self, candidates: Sequence[Part]) -> Sequence[Part]:
         """The candidates that the store has as claimed by this run: these go, and nothing else."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from reclaim.engine.base import Engine
 from reclaim.engine.incremental import Copied, CopyRequest, Indexed, IndexRequest
-from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import IncompleteRead
+from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.plan_document import ContainerCounts
+from reclaim.run.record.checkpoints import Start
 from reclaim.stores.observation import Observation
 
 MOST_BUCKETS = 64
@@ -26,9 +28,15 @@ def find_edges(seen: Observation, entries: int, *, whole: bool) -> Sequence[str]
     return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
 
 
-def copy_known(engine: Engine, ranges: Sequence[Part], url: str, place: Place) -> Copied:
-    """Lists of ranges that earlier runs have read, where all other files of the plan are."""
-    return engine.copy(CopyRequest(ranges, url, place)) if ranges else Copied()
+def copy_known(context: PlanContext, start: Start[Any]) -> Copied:
+    """The lists of ranges that runs have read into the index since the section that a run starts
+    from, where all other files of the plan are; all of the index where there is no section."""
+    if start.checkpoint is None:
+        return Copied()
+    section = None if start.section is None else start.section.section
+    ranges = start.checkpoint.manifest.ranges_since(section)
+    place = context.work.below("indexed")
+    return context.engine.copy(CopyRequest(ranges, context.store.storage.url, place))
 
 
 def index_ranges(engine: Engine, request: IndexRequest, counts: ContainerCounts) -> Indexed:

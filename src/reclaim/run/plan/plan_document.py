@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any
 
@@ -288,6 +289,17 @@ class Lifecycle(_Incremental):
     @property
     def dated_rules(self) -> list[DatedRule]:
         return [rule.dated for rule in self.rules]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSections:
+    """The sections of a plan that only some kinds of runs have."""
+
+    uncommitted: Uncommitted | None = None
+    lifecycle: Lifecycle | None = None
+
+
+NO_SECTIONS = PlanSections()
 
 
 class PlanDocument(_Model):

@@ -17,6 +17,7 @@ from reclaim.run.expire.released import release_command
 from reclaim.run.plan.dead_snapshots import causes_of
 from reclaim.run.plan.decide import Decided
 from reclaim.run.plan.plan_document import (
+    NO_SECTIONS,
     OF_RUNS,
     Counts,
     File,
@@ -25,15 +26,14 @@ from reclaim.run.plan.plan_document import (
     HistoryChange,
     Large,
     LibraryEdit,
-    Lifecycle,
     Noncurrent,
     PlanDocument,
+    PlanSections,
     StoreName,
     TooYoung,
-    Uncommitted,
     Where,
 )
-from reclaim.run.plan.protection import NO_PROTECTION, Protection
+from reclaim.run.roots.protection import NO_PROTECTION, Protection
 from reclaim.stores.abilities import ExpiresItself
 from reclaim.stores.base import Store
 from reclaim.stores.findings import some
@@ -63,8 +63,7 @@ class PlanFindings:
     found: Candidates
     snapshots: Part
     protection: Protection = NO_PROTECTION
-    uncommitted: Uncommitted | None = None
-    lifecycle: Lifecycle | None = None
+    sections: PlanSections = NO_SECTIONS
 
 
 def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
@@ -142,8 +141,8 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         snapshots=File.of(findings.snapshots),
         protect=[] if store.deleted else list(seen.protect),
         protected=[File.of(part) for part in findings.protection.matches.parts],
-        uncommitted=findings.uncommitted,
-        lifecycle=findings.lifecycle,
+        uncommitted=findings.sections.uncommitted,
+        lifecycle=findings.sections.lifecycle,
     )
 
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-import pyarrow as pa
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
-from reclaim.engine.tasks.parts import Part, Place, write_hashed
-from reclaim.errors import Corrupt, NotFound, PlanRefused, ReclaimError
+from reclaim.engine.tasks.parts import Part, Place
+from reclaim.errors import Corrupt, NotFound, PlanRefused
 from reclaim.run.plan.plan_document import ContainerCounts, File, IndexFile, LifecycleRuleDate
+from reclaim.run.roots.request import RootRequest, holding
 from reclaim.run_record import ADOPT, COLLECT, Phase, RunRecord, SavedManifest
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
@@ -261,14 +261,18 @@ class Start(Generic[S]):
         """The generation of the index that the run leaves."""
         return 0 if self.checkpoint is None else self.checkpoint.manifest.generation + 1
 
-    def without_section(self, why: str) -> Start[S]:
-        """A full run, which still need not read the ranges that the index has."""
-        return Start(why, self.checkpoint)
+    @property
+    def size(self) -> int:
+        """The bytes of the manifest that it was found in."""
+        return self.checkpoint.size if self.checkpoint else 0
 
-    def has_written(self, error: ReclaimError) -> bool:
-        """Whether a file that could not be read is one that an earlier run left."""
-        addresses = self.checkpoint.addresses() if self.checkpoint else ()
-        return any(address in error.message for address in addresses)
+    def restarted(self, why: str, *, damaged: bool) -> Start[S]:
+        """A full run instead. Unless files are damaged, the index still counts."""
+        return Start(why, None if damaged else self.checkpoint)
+
+    def files(self) -> Collection[str]:
+        """The addresses of what it was found in."""
+        return self.checkpoint.addresses() if self.checkpoint else ()
 
 
 def find_start(
@@ -341,23 +345,18 @@ def find_checkpoint(runs: Sequence[RunRecord], storage: Storage) -> Checkpoint |
         return damaged(run.id)
 
 
-def hold_checkpoint(
-    seen: Observation, store: Store, storage: Storage, place: Place, own: Storage
-) -> Observation:
-    """An observation in which the files of the newest checkpoint are needed as well.
+def hold_checkpoint(seen: Observation, request: RootRequest) -> Observation:
+    """An observation that also holds the files of the newest checkpoint.
 
-    ``own`` is the storage of the place, where files with addresses are read from. One that cannot
-    be read is needed by nobody.
+    A checkpoint that cannot be read is of no use to anybody, and holds nothing.
     """
+    store = request.store
     if store.deleted or not isinstance(store.format, IndexesEntries):
         return seen
-    found = find_checkpoint(store.runs(), storage)
+    found = find_checkpoint(store.runs(), request.storage)
     if isinstance(found, str):
         return seen
-    rows = pa.table({"address": pa.array(found.addresses(), pa.string())})
-    part = write_hashed(own, place.at("checkpoint"), rows)
-    held = (*seen.held, part.address)
-    return replace(seen, held=held, held_count=seen.held_count + part.rows)
+    return holding(seen, [request.write("checkpoint", found.addresses())])
 
 
 def damaged(run_id: str) -> str:

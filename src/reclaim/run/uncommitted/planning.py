@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles, Objects
+from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles
 from reclaim.engine.base import Engine
 from reclaim.engine.incremental import CopyRequest, Indexed, IndexRequest
-from reclaim.engine.requests import ExpandRequest, FindRequest
+from reclaim.engine.requests import FindRequest
 from reclaim.engine.tasks.index import overlapping
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.shielding import Matches
 from reclaim.engine.uncommitted import DeadEntries, DeadRequest, UncommittedSearch
-from reclaim.errors import (
-    Corrupt,
-    InvalidInput,
-    NotFound,
-    PlanRefused,
-    ReclaimError,
-)
-from reclaim.ids import new_run_id
+from reclaim.errors import InvalidInput, NotFound
 from reclaim.model import RefKind
+from reclaim.run.plan.collection import by_partition, expand, list_store
+from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.decide import Decided
 from reclaim.run.plan.indexing import copy_known, find_edges, index_ranges
-from reclaim.run.plan.plan_document import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
-from reclaim.run.plan.planning import (
-    FOLDERS,
-    Plan,
-    Planning,
-    PlanOptions,
-    by_partition,
-    record_plan,
+from reclaim.run.plan.plan_document import (
+    OF_RUNS,
+    ContainerCounts,
+    File,
+    IndexFile,
+    PlanSections,
+    Uncommitted,
+)
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.run_kind import (
+    FullRunNeeded,
+    MarkedContainers,
+    ObjectListing,
+    RunKind,
+    WhyFull,
 )
 from reclaim.run.record.checkpoints import (
     Kind,
@@ -46,7 +47,7 @@ from reclaim.run.record.checkpoints import (
     find_start,
     newest_id,
 )
-from reclaim.run.record.stages import Silent, Watcher
+from reclaim.run.record.stages import Watcher
 from reclaim.run.uncommitted import scope
 from reclaim.run.uncommitted.checkpoint import PARTITIONS, UncommittedCheckpoint, read_uncommitted
 from reclaim.safety import SAFETY
@@ -96,74 +97,50 @@ def plan_uncommitted(
         )
     if wanted.inventory is not None or not wanted.policy.empty:
         raise InvalidInput("a run on uncommitted data takes neither rules nor an inventory")
-    watching = watcher or Silent()
-    run_id = new_run_id(store.clock.now())
-    plan = UncommittedPlanning(store, engine, wanted, how, run_id, watching, opener).run()
-    return record_plan(store, plan)
+    return make_plan(
+        store,
+        engine,
+        wanted,
+        lambda context, why_full: UncommittedData(context, how, why_full),
+        watcher=watcher,
+        opener=opener,
+    )
 
 
-class _NeedsFullRun(Exception):
-    """An incremental run cannot be sure; says why."""
-
-
-class UncommittedPlanning(Planning):
-    """One such plan in the making."""
+class UncommittedData(RunKind):
+    """A run on uncommitted data: it looks at what may have changed since the checkpoint."""
 
     def __init__(
-        self,
-        store: Store,
-        engine: Engine,
-        options: PlanOptions,
-        asked: UncommittedOptions,
-        run_id: str,
-        watcher: Watcher,
-        opener: Opener,
+        self, context: PlanContext, asked: UncommittedOptions, why_full: WhyFull | None
     ) -> None:
-        super().__init__(store, engine, options, run_id, None, watcher, opener)
+        super().__init__(context)
+        self._store = context.store
+        self._engine = context.engine
         self._asked = asked
-        self._runs = list(store.runs())
-        self._own = opener(store.storage.url)
-        own = opener(store.storage.url)
+        self._runs = list(context.store.runs())
         # A store that was deleted goes as a whole.
-        runs = () if store.deleted else self._runs
-        self._start: Start[UncommittedCheckpoint] = find_start(
-            store, own, runs, Kind.UNCOMMITTED, read_uncommitted, full=asked.full
+        runs = () if self._store.deleted else self._runs
+        start = find_start(
+            self._store,
+            context.own_storage,
+            runs,
+            Kind.UNCOMMITTED,
+            read_uncommitted,
+            full=asked.full,
         )
-        self._begin()
-
-    def _begin(self) -> None:
-        """Begin with nothing looked at."""
+        if why_full is not None:
+            start = start.restarted(why_full.why, damaged=why_full.damaged)
+        self._start: Start[UncommittedCheckpoint] = start
+        self._checkpoint = start.section
         self._bytes = self._ranges = 0
         self._listed: list[str] = []
-        self._partitions = {}
+        self._partitions: Mapping[str, Sequence[str]] = {}
         self._containers = NO_CONTAINERS
         self._indexed = Indexed()
         self._dead = DeadEntries()
-        self._index: Sequence[Part] = ()
 
-    @property
-    def _checkpoint(self) -> UncommittedCheckpoint | None:
-        return self._start.section
-
-    def _plan(self) -> Plan:
-        try:
-            return super()._plan()
-        except _NeedsFullRun as error:
-            self._begin_full(self._start.without_section(str(error)))
-        except (NotFound, Corrupt, PlanRefused) as error:
-            if not self._start.has_written(error):
-                raise
-            why = f"a file of the checkpoint or of the index is damaged: {error}"
-            self._begin_full(Start(why))
-        return super()._plan()
-
-    def _begin_full(self, start: Start[UncommittedCheckpoint]) -> None:
-        """Start again, as a full run."""
-        with suppress(ReclaimError):
-            self._tidy(*FOLDERS)
-        self._start = start
-        self._started = self._store.clock.now()
-        self._begin()
+    def checkpoint_files(self) -> Collection[str]:
+        return self._start.files()
 
     @property
     def _final_then(self) -> frozenset[str]:
@@ -171,28 +148,27 @@ class UncommittedPlanning(Planning):
 
     # What is looked at
 
-    def _count_versions(self) -> None:
-        # It would list everything; `doctor` says what a bucket keeps.
-        if self._checkpoint is None and self._asked.branch is None:
-            super()._count_versions()
+    @property
+    def lists_all(self) -> bool:
+        return self._checkpoint is None and self._asked.branch is None
 
-    def _list(self, place: Place) -> Objects:
+    def list(self, place: Place) -> ObjectListing:
         format = self._store.format
         assert isinstance(format, IndexesEntries)
         if self._store.deleted:
-            return super()._list(place)
+            return list_store(self.context, place)
         folders = [
             (folder, partition)
             for folder, partition in format.partition_folders(
                 self._store.storage, self._asked.branch
             )
-            if not self._is_skipped(folder)
+            if not self.context.is_skipped(folder)
         ]
         # All that are there are known by name, whether they are listed or not.
         self._partitions = by_partition(folders)
         self._listed = sorted(self._partitions.keys() - self._final_then)
         ranges = [KeyRange(*keys) for keys in scope.find_ranges(folders, self._final_then)]
-        return self._engine.list(format, ranges, place)
+        return ObjectListing(self._engine.list(format, ranges, place), self._partitions)
 
     def _check_branch(self, seen: Observation) -> None:
         """Refuse a branch that there is not: nothing of it would look like nothing to do."""
@@ -205,11 +181,17 @@ class UncommittedPlanning(Planning):
                 hint=f"see `reclaim branch list {self._store.name}`",
             )
 
-    def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:
+    def mark(
+        self,
+        seen: Observation,
+        decided: Decided,
+        named: pa.Table,
+        listing: ObjectListing,  # noqa: ARG002
+    ) -> MarkedContainers:
         self._check_branch(seen)
         known: Sequence[Part] = ()
         if self._checkpoint is None:
-            containers = changed = super()._expand(seen, decided, named)
+            containers = changed = expand(self.context, named)
         else:
             known = self._copy_known(self._checkpoint)
             containers, changed = self._expand_changes(
@@ -217,48 +199,38 @@ class UncommittedPlanning(Planning):
             )
         self._dead = DeadEntries()
         if containers.dead:
-            place = self._place.below("work").below("dead")
+            place = self.context.work.below("dead")
             request = DeadRequest(self._store.format, changed.parts, place)
             self._dead = self._engine.dead_entries(request)
         if self._checkpoint is not None and self._dead.counts.unread:
-            raise _NeedsFullRun(
+            raise FullRunNeeded(
                 f"{self._dead.counts.unread} containers of dead commits cannot be read any more"
             )
+        since = copy_known(self.context, self._start)
+        self._bytes += since.bytes
         self._indexed = index_ranges(
             self._engine,
             IndexRequest(
                 self._store.format,
                 changed.parts,
                 # Live ones of then, and what was read since: all entries of that are looked at.
-                [*known, *self._copy_indexed()],
+                [*known, *since.parts],
                 find_edges(seen, changed.entries, whole=self._start.checkpoint is None),
-                self._place.below("index"),
+                self.context.place.below("index"),
             ),
             ContainerCounts.of(changed),
         )
         for counts in (self._dead.counts, self._indexed.counts):
             self._bytes += counts.bytes
             self._ranges += counts.ranges
-        return containers
-
-    def _copy_indexed(self) -> Sequence[Part]:
-        """The ranges that other runs have read into the index since the last run of this kind."""
-        start = self._start
-        if start.checkpoint is None:
-            return ()
-        section = start.section.section if start.section else None
-        copied = copy_known(
-            self._engine,
-            start.checkpoint.manifest.ranges_since(section),
-            self._store.storage.url,
-            self._place.below("work").below("indexed"),
+        listed = Matches(self._dead.parts, unread=self._dead.counts.damaged)
+        return MarkedContainers(
+            containers, containers.parts, dead=containers, listed_by_dead=listed
         )
-        self._bytes += copied.bytes
-        return copied.parts
 
     def _copy_known(self, checkpoint: UncommittedCheckpoint) -> Sequence[Part]:
         """The containers of the checkpoint, where all other files of the plan are."""
-        place = self._place.below("containers").below("known")
+        place = self.context.place.below("containers").below("known")
         url = self._store.storage.url
         copied = self._engine.copy(CopyRequest(checkpoint.containers, url, place, live=True))
         self._bytes += copied.bytes
@@ -281,12 +253,12 @@ class UncommittedPlanning(Planning):
             checkpoint.live, live=decided.live, there=seen.ids | seen.marked.keys()
         )
         if changes.lost:
-            raise _NeedsFullRun(
+            raise FullRunNeeded(
                 f"{len(changes.lost)} {self._store.noun}s of the checkpoint of run "
                 f"{checkpoint.section.run} were taken by another run"
             )
         if changes.died:
-            containers = super()._expand(seen, decided, named)
+            containers = expand(self.context, named)
             return containers, containers
         then, new = (
             {
@@ -300,8 +272,7 @@ class UncommittedPlanning(Planning):
         # A commit that changes nothing has the container of its parent, which is counted already.
         is_new = pc.is_in(named.column("address"), pa.array(sorted(new - then), pa.string()))
         changed = named.filter(pc.or_(is_new, pc.not_equal(named.column("cause"), LIVE)))
-        place = self._place.below("containers")
-        more = self._engine.expand(ExpandRequest(self._store.format, changed, place, known=known))
+        more = expand(self.context, changed, known=known)
         counts = checkpoint.section.counts
         whole = ContainerFiles(
             [*known, *more.parts],
@@ -312,32 +283,28 @@ class UncommittedPlanning(Planning):
         )
         return whole, more
 
-    def _listed_by_dead(self) -> Matches | None:
-        return Matches(self._dead.parts, unread=self._dead.counts.damaged)
-
     # What is found
 
-    def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
+    def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         checkpoint, prefix = self._checkpoint, ""
         if self._asked.branch is not None:
             format = self._store.format
             assert isinstance(format, IndexesEntries)
             prefix = f"{format.branch_folder(self._asked.branch)}/"
-        self._index = self._choose_index()
         search = UncommittedSearch(
             url=self._store.storage.url,
-            index=self._index,
+            index=self._choose_index(),
             fresh=self._indexed.parts,
             dead=self._dead.parts,
             carried=checkpoint.carried if checkpoint else (),
             unlisted=self._final_then,
             below=prefix,
-            carry=self._place.below("carried"),
+            carry=self.context.place.below("carried"),
         )
-        found = self._engine.find(replace(request, search=search))
+        candidates = self._engine.find(replace(request, search=search))
         # Of other containers an earlier run has counted what was read.
-        found.read.entries = self._indexed.counts.entries
-        return found
+        candidates.read.entries = self._indexed.counts.entries
+        return candidates
 
     def _choose_index(self) -> Sequence[Part]:
         """The parts of the index that may have what is looked for."""
@@ -354,11 +321,14 @@ class UncommittedPlanning(Planning):
             *manifest.parts_since(checkpoint.section),
         ]
 
-    def _counted(self, containers: ContainerFiles) -> ContainerFiles:
+    def counted(self, containers: ContainerFiles) -> ContainerFiles:
         self._containers = containers
         return replace(containers, entries=self._indexed.counts.expected_entries)
 
-    def _uncommitted(self, seen: Observation, found: Candidates) -> Uncommitted | None:
+    def sections(self, seen: Observation, candidates: Candidates) -> PlanSections:
+        return PlanSections(uncommitted=self._section(seen, candidates))
+
+    def _section(self, seen: Observation, found: Candidates) -> Uncommitted:
         notes, checkpoint = found.uncommitted, self._checkpoint
         assert notes is not None
         whole = self._asked.branch is None and not self._store.deleted
@@ -380,7 +350,7 @@ class UncommittedPlanning(Planning):
             objects_looked_up=notes.looked_up,
             bytes_read=self._bytes
             + notes.bytes
-            + (start.checkpoint.size if start.checkpoint else 0)
+            + start.size
             + (checkpoint.bytes if checkpoint else 0),
             ranges_read=self._ranges,
             objects_known=self._count_known(found, counts, taken),
@@ -430,7 +400,7 @@ class UncommittedPlanning(Planning):
 
     def _write_partitions(self, seen: Observation, counts: Mapping[str, tuple[int, int]]) -> Part:
         final = seen.final
-        if seen.read_at - self._started > SLOWEST_LISTING:
+        if seen.read_at - self.context.started_at > SLOWEST_LISTING:
             # One may have been written to after it was listed, and closed long ago by now.
             final = frozenset()
         names = sorted(counts.keys() | final)
@@ -442,4 +412,4 @@ class UncommittedPlanning(Planning):
         )
         arrays = [pa.array(c, f.type) for c, f in zip(columns, PARTITIONS, strict=True)]
         table = pa.table(arrays, schema=PARTITIONS)
-        return write_part(self._storage, self._place.at("partitions.parquet"), table)
+        return write_part(self.context.storage, self.context.place.at("partitions.parquet"), table)

@@ -16,7 +16,6 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reclaim.engine.answers import NO_CONTAINERS, ContainerFiles
@@ -30,6 +29,7 @@ from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
 from reclaim.run.plan.dead_snapshots import dead_containers
 from reclaim.run.plan.plan_document import File, PlanDocument
+from reclaim.run.roots.request import RootRequest, holding
 from reclaim.run_record import Phase, ProtectedMemory, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
@@ -191,21 +191,17 @@ def find_protection(
         raise
 
 
-def hold_memory(
-    seen: Observation, store: Store, storage: Storage, place: Place, own: Storage
-) -> Observation:
-    """An observation in which the files of the memory are needed as well.
+def hold_memory(seen: Observation, request: RootRequest) -> Observation:
+    """An observation that also holds the files of the memory.
 
     Without globs nobody needs them; a run that is applied then gives the memory up.
     """
     if not seen.protect:
         return seen
-    addresses = find_memory(store, storage).addresses()
+    addresses = find_memory(request.store, request.storage).addresses()
     if not addresses:
         return seen
-    rows = pa.table({"address": pa.array(addresses, pa.string())})
-    part = write_hashed(own, place.at("protected"), rows)
-    return replace(seen, held=(*seen.held, part.address), held_count=seen.held_count + part.rows)
+    return holding(seen, [request.write("protected", addresses)])
 
 
 def hold_protected(
@@ -243,11 +239,7 @@ def hold_protected(
     for number, part in enumerate(protection.shields):
         rows = read_part(storage, part, ["address"])
         held.append(write_hashed(storage, own.at(f"protected-{number}"), rows))
-    return replace(
-        seen,
-        held=(*seen.held, *(part.address for part in held)),
-        held_count=seen.held_count + sum(part.rows for part in held),
-    )
+    return holding(seen, held)
 
 
 def remember(
