@@ -15,6 +15,7 @@ NAMED = "tests/lifecycle/test_named_cases.py"
 DECISIONS = "tests/lifecycle/test_decisions.py"
 APPLYING = "tests/lifecycle/test_applying.py"
 NETS = "tests/lifecycle/test_nets.py"
+ONE = "tests/lifecycle/test_one_checkpoint.py"
 
 BUGS: dict[str, Bug] = {
     "a path is judged by its earliest date": Bug(
@@ -132,5 +133,17 @@ BUGS: dict[str, Bug] = {
         right="    if not find_barriers(runs) <= frozenset(section.barriers):\n",
         wrong="    if False:\n",
         test=f"{NETS}::test_what_an_undo_brought_back_since_the_plan_is_not_forgotten",
+    ),
+    "entries that another kind of run has read since are not judged": Bug(
+        "reclaim.engine.lifecycle",
+        right="        return [part for part in self.index if part.address not in judged]\n",
+        wrong="        return []\n",
+        test=f"{ONE}::test_what_was_committed_and_read_as_live_is_judged",
+    ),
+    "a range that was dead at the last run is not read again": Bug(
+        "reclaim.run.plan.indexing",
+        right="    ranges = start.checkpoint.manifest.ranges_since(section)\n",
+        wrong="    ranges = start.checkpoint.manifest.ranges_since(None)\n",
+        test=f"{ONE}::test_a_range_that_was_dead_at_the_last_run_is_read_again",
     ),
 }

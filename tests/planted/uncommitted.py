@@ -7,6 +7,7 @@ from tests.planted.bug import Bug, Change
 TEST = "tests/collect/test_uncommitted.py"
 OF_CHECKPOINTS = "tests/collect/test_uncommitted_checkpoints.py"
 EXTENT = "tests/collect/test_uncommitted_extent.py"
+ONE = "tests/lifecycle/test_one_checkpoint.py"
 SCOPE = "tests/run/test_uncommitted_scope.py"
 DECIDING = "reclaim.run.uncommitted.scope"
 PLANNING = "reclaim.run.uncommitted.planning"
@@ -171,5 +172,41 @@ BUGS: dict[str, Bug] = {
                 "",
             ),
         ),
+    ),
+    "what another kind of run has read since the checkpoint is not looked at": Bug(
+        PLANNING,
+        right="            *manifest.parts_since(checkpoint.section),\n",
+        wrong="",
+        test=f"{ONE}::test_what_was_committed_and_read_by_rules_is_live",
+    ),
+    "a section goes on with an index that it has not seen": Bug(
+        "reclaim.run.record.saving",
+        right="    if notes.generation:\n",
+        wrong="    if notes.base:\n",
+        test=f"{ONE}::test_a_full_run_begins_a_new_index",
+    ),
+    "two plans from one checkpoint both leave one": Bug(
+        CHECKPOINTS,
+        right="    return newest_id(runs) == base and",
+        wrong="    return True and",
+        test=f"{ONE}::test_of_two_plans_from_one_checkpoint_the_first_leaves_one[lifecycle]",
+    ),
+    "a checkpoint counts after an undo of a run of rules": Bug(
+        CHECKPOINTS,
+        right="    if barriers - known.barriers:\n",
+        wrong="    if False:\n",
+        test=f"{ONE}::test_an_undo_of_either_kind_ends_the_checkpoint[after another run-lifecycle]",
+    ),
+    "the rule of 90 % counts what lifecycle rules took": Bug(
+        PLANNING,
+        right="        known -= min(taken, skipped)\n",
+        wrong="        del taken, skipped\n",
+        test=f"{ONE}::test_what_rules_took_counts_no_more_for_the_rule_of_90_percent",
+    ),
+    "the next checkpoint forgets what lifecycle rules took": Bug(
+        PLANNING,
+        right="        return section.taken + count_taken(by_rules, section)\n",
+        wrong="        return count_taken(by_rules, section)\n",
+        test=f"{ONE}::test_what_rules_took_counts_no_more_for_the_rule_of_90_percent",
     ),
 }
