@@ -54,8 +54,17 @@ def live_with_both(world: World, choice: random.Random, seen: Seen, *, rounds: i
         for kind in choice.choices("ur", k=choice.randrange(1, 4)):
             _run(world, kind, rules, seen, were_held, choice)
             world.clock.advance(hours=choice.choice([1, 30]))
-    for kind in "ur":
-        _run(world, kind, rules, seen, were_held, None)
+    # Whatever else happened, in the end something goes.
+    repo = world.other()
+    for tag in repo.tags():
+        repo.delete_tag(tag.name)
+    with world.opened() as catalog:
+        main = catalog.repository(NAME).branch("main")
+        main.put("last", b"never committed")
+        main.reset()
+    world.clock.advance(days=3)
+    for kind in "urur":
+        _run(world, kind, {"last": {"prefix": "", "days": 2}}, seen, were_held, None)
 
 
 def _run(
