@@ -31,8 +31,8 @@ from bench.icechunk_repository import SPECS, LargeRepository
 from reclaim.engine.tasks.parts import Place
 from reclaim.policy import Policy, Rules
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.expire.store_expire import plan_store_expire
 from reclaim.run.plan.decide import KEEPS_ALL
+from reclaim.run.plan.history_only import decide_history
 from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.icechunk.envelope import FileType, unwrap
@@ -176,7 +176,8 @@ def plan_far(runs: int = 3, commits: int = 3_000) -> Figure:
                 timer = Timer()
                 before = len(proxy.requests())
                 with timer("expire-plan"):
-                    edit = plan_store_expire(IcechunkStore(ours), Policy(bound)).edit
+                    rules = PlanOptions(Policy(bound))
+                    edit = decide_history(IcechunkStore(ours), rules).decided.edit
                 middle = len(proxy.requests())
                 with timer("plan"):
                     plan = _plan(ours, spark, place, policy=Policy(bound))

@@ -20,16 +20,16 @@ from reclaim.catalog.collection.roots import observing
 from reclaim.catalog.content.ranges import decode_metarange
 from reclaim.clock import Clock
 from reclaim.engine.base import Engine
-from reclaim.engine.tasks.parts import open_storage
+from reclaim.engine.tasks.parts import Opener, open_storage
 from reclaim.errors import Corrupt
 from reclaim.model import StoredObject
 from reclaim.policy import from_options
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.plan.decide import KEEPS_ALL, decide
+from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import Group
-from reclaim.run.plan.planning import Plan, make_plan
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.storage import ObjectStorage, Storage, hashed_files
 from reclaim.stores.registry import find
 from reclaim.testing import ClockedStorage, FakeClock
@@ -118,8 +118,8 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
         listed = list(storage.list(f"repos/{repo.uid}"))
         seen = _Roots.read(storage, repo)
         cleaned = repo.clean()
-        edit = plan_expire(repo, from_options(keep_last=LAST, keep_weekly=WEEKS))
-        applied = apply_expire(repo, edit)
+        rule = PlanOptions(from_options(keep_last=LAST, keep_weekly=WEEKS))
+        edit = _expire(catalog, engine, clock, rule)
         roots = _Roots.read(storage, repo)
         expired = _picture(list(storage.list(f"repos/{repo.uid}")), roots)
     with _open(folder, clock) as catalog:
@@ -137,8 +137,8 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
             tokens_expired=roots.tokens_expired,
             rows_cleaned=cleaned.rows,
             rule=f"the last {LAST} commits of each ref, and one for each of {WEEKS} weeks",
-            released=len(edit.released()),
-            run=applied.id if applied else "",
+            released=edit.edit.released,
+            run=edit.run,
             before=_picture(listed, seen, cleaned.rows),
             expired=expired,
             after=_picture(left, roots),
@@ -152,12 +152,20 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
 def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Plan, Applied]:
     """Plan and apply, as the commands of these names do."""
 
-    def opener(url: str) -> Storage:
-        return ClockedStorage(open_storage(url), clock)
-
-    store = find(catalog, REPOSITORY)
+    store, opener = find(catalog, REPOSITORY), _opener(clock)
     plan = make_plan(store, engine, opener=opener)
     return plan, apply_plan(store, engine, plan.place, opener=opener)
+
+
+def _expire(catalog: Catalog, engine: Engine, clock: FakeClock, rule: PlanOptions) -> Applied:
+    """Plan and apply an edit of the history alone."""
+    store, opener = find(catalog, REPOSITORY), _opener(clock)
+    plan = plan_history(store, rule, opener=opener)
+    return apply_plan(store, engine, plan.place, opener=opener)
+
+
+def _opener(clock: FakeClock) -> Opener:
+    return lambda url: ClockedStorage(open_storage(url), clock)
 
 
 def _sums(groups: Iterable[Group]) -> dict[str, Amount]:

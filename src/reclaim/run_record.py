@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 VERSION = 1
 COLLECT = "collect"
 """The kind of run that an apply is."""
+EXPIRE = "expire"
+"""The kind of run that only edits history."""
 PURGE = "purge"
 """The kind of run that ends quarantines."""
 ADOPT = "adopt"

@@ -190,7 +190,7 @@ def test_claims_of_a_run_that_died_are_taken_back(
         assert run.claim(*every) == 6
     with pytest.raises(Conflict):
         main.copy("a", "b")
-    assert repo.release_left_over() == 0
+    assert leftovers.release(repo._workspace) == 0
     assert states(repo) == {}
     main.copy("a", "b")
 

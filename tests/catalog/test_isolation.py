@@ -16,16 +16,16 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, Select, select
 
-from reclaim.catalog import Branch, HistoryEdit, Repository
+from reclaim.catalog import Branch, Repository
 from reclaim.catalog.database import transactions
 from reclaim.catalog.database.schema import CommitState, LedgerState, branches
 from reclaim.catalog.refs import commits
 from reclaim.catalog.staging import ledger, staged_rows
 from reclaim.errors import NothingToCommit, ReclaimError, TransactionFailed
-from reclaim.run_record import NO_EDIT
 from reclaim.testing import FakeClock
 from tests.catalog import raw
 from tests.conftest import Backend, make_backend
+from tests.support.expiring import delete_refs
 
 WAIT = 0.3
 
@@ -184,13 +184,10 @@ def test_an_expiration_does_not_drop_what_is_just_being_staged(
     """Who stages locks the open token, and not the branch."""
     repo.create_branch("old")
     writer = backend.open().repository("sales").branch("old")
-    read = repo.read_history()
-    edit = HistoryEdit.of(read, {}, [ref for ref in read.refs if ref.name == "old"])
     reached = paused(monkeypatch, staged_rows, "write")
 
     def expire() -> object:
-        reached.wait(20)
-        return repo.edit_history(edit, read, kind="expire", counts=NO_EDIT)
+        return delete_refs(repo, "old", decided=lambda: reached.wait(20))
 
     staged, expired = race(lambda: writer.put("a", b"x"), expire)
     assert not isinstance(staged, ReclaimError)

@@ -42,10 +42,11 @@ policy get sales
 policy validate sales --strict
 policy explain sales
 policy explain sales main --all --reasons
-expire sales --plan
+plan sales --history-only --out {tmp}/history
+show {tmp}/history --all --reasons
 policy unset sales
-expire sales --keep-last 1 --plan --all --reasons
-expire sales --keep-last 1
+apply {tmp}/history --yes
+gc sales --history-only --keep-last 1
 plan sales --keep-last 1 --min-age 0 --out {tmp}/plan
 show {tmp}/plan
 show {tmp}/plan --objects --limit 3

@@ -19,7 +19,7 @@ def all_errors(root: type[ReclaimError] = ReclaimError) -> list[type[ReclaimErro
 def test_the_commands_of_the_issue_are_there() -> None:
     single = (
         "init demo put get ls rm cp mv stage commit merge diff log reset revert clean reap "
-        "expire plan show apply gc runs undo purge doctor"
+        "plan show apply gc runs undo purge doctor"
     )
     grouped = {(group, verb) for group in ("repo", "branch", "tag") for verb in VERBS}
     leases = {("lease", verb) for verb in ("hold", "list", "release")}

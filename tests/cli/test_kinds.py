@@ -20,6 +20,7 @@ from tests.cli.conftest import CommandLine, Spawn
 NOW = ("--min-age", "0", "--unsafe-allow-fraction", "1")
 KINDS: dict[str, tuple[str, ...]] = {
     "collect": ("--keep-last", "1", *NOW),
+    "history-only": ("--history-only", "--keep-last", "1"),
     "uncommitted": ("--uncommitted", *NOW),
     "uncommitted of a branch": ("--uncommitted", "--branch", "main", *NOW),
     "lifecycle": ("--lifecycle", *NOW),
@@ -99,6 +100,13 @@ def test_in_one_go_each_kind_does_the_same_as_plan_and_apply(
 
 REFUSED = [
     (("--uncommitted", "--lifecycle"), "--uncommitted and --lifecycle exclude each other"),
+    (("--history-only", "--uncommitted"), "--history-only and --uncommitted exclude each other"),
+    (("--ref", "main"), "--ref goes only with --history-only"),
+    (("--uncommitted", "--ref", "main"), "--ref goes only with --history-only"),
+    (("--history-only", "--full"), "--full goes only with --uncommitted or --lifecycle"),
+    (("--history-only", "--min-age", "1h"), "--min-age does not go with --history-only"),
+    (("--history-only", "--inventory", "x"), "--inventory does not go with --history-only"),
+    (("--history-only", "--engine", "local"), "--engine does not go with --history-only"),
     (("--branch", "main"), "--branch goes only with --uncommitted"),
     (("--lifecycle", "--branch", "main"), "--branch goes only with --uncommitted"),
     (("--full",), "--full goes only with --uncommitted or --lifecycle"),
@@ -116,6 +124,17 @@ def test_options_that_do_not_go_together(
 ) -> None:
     error = cli.fails("invalid_input", 2, command, "sales", *options)
     assert error["message"] == said
+
+
+@pytest.mark.parametrize(
+    "option", [("--quarantine",), ("--no-quarantine",), ("--markers",), ("--max-bytes", "1MB")]
+)
+def test_an_edit_of_the_history_takes_no_options_of_deletions(
+    cli: CommandLine, option: tuple[str, ...]
+) -> None:
+    error = cli.fails("invalid_input", 2, "gc", "sales", "--history-only", *option)
+    assert error["message"].startswith("--")
+    assert error["message"].endswith("does not go with --history-only")
 
 
 def test_a_setting_is_no_option(

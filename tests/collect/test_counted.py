@@ -14,9 +14,9 @@ from reclaim.catalog.collection.roots import observing
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import IncompleteRead
 from reclaim.policy import Policy, Rules
-from reclaim.run.expire.expire import plan_expire
 from tests.collect.refusing import refused
 from tests.collect.world import Past, World, bury, commit_states
+from tests.support.expiring import plan_expire
 
 Read = Callable[..., HistoryRead]
 

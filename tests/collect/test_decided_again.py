@@ -11,11 +11,12 @@ import pytest
 from reclaim.errors import Conflict, OutOfTime, StorageUnavailable
 from reclaim.model import RefKind
 from reclaim.policy import Match, Policy, Rules, from_options
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.plan.planning import Plan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from tests.collect.test_edit_then_stop import kill
 from tests.collect.world import At, Files, World, stepped, whole
+from tests.support import expiring
+from tests.support.expiring import apply_expire, plan_expire, take_back
 
 LAST_TWO: Policy = from_options(keep_last=2)
 WEEKLY: Policy = from_options(keep_weekly=10)
@@ -57,7 +58,7 @@ def plan(world: World, policy: Policy, *, branches: bool = False) -> Plan:
 
 
 def expire(world: World, policy: Policy) -> str:
-    run = apply_expire(world.repo, plan_expire(world.repo, policy))
+    run = expiring.expire(world.repo, policy)
     assert run is not None
     return run.id
 
@@ -67,7 +68,7 @@ def test_an_expiration_below_it_was_undone(local: World, line: Line, removal: Re
     below = expire(local, LAST_TWO)
     assert line.log(local) == "dcr"
     planned = plan(local, WEEKLY)
-    local.repo.undo(below)
+    take_back(local.repo, below)
     assert line.log(local) == "dcbar"
     local.apply(planned, removal=removal)
     assert line.log(local) == "dbar"
@@ -110,7 +111,6 @@ def test_nobody_decides_on_an_edit_that_may_be_taken_back(local: World, line: Li
     tries: list[Callable[[], object]] = [
         lambda: plan(local, WEEKLY),
         lambda: plan_expire(local.other(), WEEKLY),
-        lambda: apply_expire(local.other(), earlier),
     ]
 
     def try_all() -> None:
@@ -119,6 +119,8 @@ def test_nobody_decides_on_an_edit_that_may_be_taken_back(local: World, line: Li
             with pytest.raises(Conflict, match=f"run {run} has edited the history") as caught:
                 attempt()
             assert f"reclaim undo {run}" in (caught.value.hint or "")
+        with pytest.raises(Conflict, match=f"run {run} is working"):
+            apply_expire(local.other(), earlier)
         # What nothing reaches can be planned all the same: an apply looks again.
         local.plan(allowed_fraction=1.0)
 

@@ -13,12 +13,13 @@ from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.errors import InvalidInput, Partial
 from reclaim.model import instant_text
 from reclaim.policy import Policy, from_options
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.stores.observation import Margins
 from tests.collect.older import heedless
 from tests.collect.test_promises import aside_of
 from tests.collect.world import NAME, World, commit_states, whole
+from tests.support import expiring
+from tests.support.expiring import take_back
 
 WINDOW = timedelta(days=10)
 KEEPS_ALL = Policy()
@@ -294,7 +295,7 @@ def test_a_commit_that_another_run_has_meanwhile(local: World) -> None:
 
 
 def expire(world: World, policy: Policy) -> str:
-    run = apply_expire(world.other(), plan_expire(world.other(), policy))
+    run = expiring.expire(world.other(), policy)
     assert run is not None
     return run.id
 
@@ -312,7 +313,7 @@ def test_an_expiration_below_what_is_lost_can_be_undone(local: World) -> None:
     run = set_aside(local)
     lose(local, run, [tree[ids[4]]])
     undo_a_part(local, run)
-    assert local.repo.undo(expiration) == [f"the history above {ids[3]}: no ref reaches it"]
+    assert take_back(local.repo, expiration) == [f"the history above {ids[3]}: no ref reaches it"]
     assert history(local, ids[5]) == [ids[5], *reversed(ids[:4]), *below]
     undo_a_part(local, run)
     assert history(local, ids[5]) == [ids[5], *reversed(ids[:4]), *below]
@@ -334,7 +335,7 @@ def test_an_expiration_of_a_commit_that_an_undo_edited_can_be_undone(local: Worl
     put_back = lose(local, run, [tree[ids[1]]])
     undo_a_part(local, run)
     assert parents(local, ids[3]) == [below[0]]
-    local.repo.undo(expiration)
+    take_back(local.repo, expiration)
     assert parents(local, ids[3]) == [ids[2]]
     assert not local.other().commit(ids[3]).marked
     # The lost one has its true parents again, and is passed over to them.

@@ -10,11 +10,11 @@ from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Conflict, PlanRefused, Refused
 from reclaim.policy import Policy, from_options
 from reclaim.run.apply.applied import Applied
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan.planning import PlanOptions
 from reclaim.run_record import EditCounts, Phase
 from tests.collect.world import At, World, commit_states, opening, stepped, whole
+from tests.support.expiring import expire, take_back
 
 LAST: Policy = from_options(keep_last=1)
 OLD: Policy = from_options(older_than="1d")
@@ -145,7 +145,7 @@ def test_a_run_without_an_edit_is_not_undone(local: World, log: list[str]) -> No
 
 def test_an_older_expiration_waits_for_it(local: World, log: list[str]) -> None:
     local.repo.create_tag("held", log[2])
-    older = apply_expire(local.repo, plan_expire(local.repo, LAST))
+    older = expire(local.repo, LAST)
     assert older is not None
     assert history(local) == [log[0], log[2], log[-1]]
     local.clock.advance(minutes=1)
@@ -155,20 +155,20 @@ def test_an_older_expiration_waits_for_it(local: World, log: list[str]) -> None:
     newer = gc(local).run
     assert history(local) == [log[0], log[-1]]
     with pytest.raises(Refused, match=newer):
-        local.repo.undo(older.id)
+        take_back(local.repo, older.id)
     local.undo(newer)
-    local.repo.undo(older.id)
+    take_back(local.repo, older.id)
     assert history(local) == log
 
 
 def test_an_older_expiration_does_not_wait_for_what_is_gone(local: World, log: list[str]) -> None:
     local.repo.create_tag("held", log[2])
-    older = apply_expire(local.repo, plan_expire(local.repo, LAST))
+    older = expire(local.repo, LAST)
     assert older is not None
     local.clock.advance(minutes=1)
     local.repo.delete_tag("held")
     assert gc(local).collected == 3
-    assert any(log[0] in one for one in local.repo.undo(older.id))
+    assert any(log[0] in one for one in take_back(local.repo, older.id))
     assert state(local, older.id) == Phase.UNDONE
     local.check()
 

@@ -22,7 +22,6 @@ from reclaim.errors import (
 )
 from reclaim.policy import Policy, from_options
 from reclaim.run.apply.apply_plan import CollectionApplying
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan.planning import Plan, PlanOptions
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
@@ -30,6 +29,8 @@ from reclaim.run_record import Phase, RecordedEdit, RunCounts
 from reclaim.stores.catalog import HeldRepository
 from tests.catalog import raw
 from tests.collect.world import At, World, commit_states, leftovers, opening, stepped, whole
+from tests.support import expiring
+from tests.support.expiring import take_back
 
 OLD: Policy = from_options(older_than="1d")
 LAST: Policy = from_options(keep_last=1)
@@ -169,13 +170,13 @@ def test_one_that_was_killed_is_rolled_back_by_the_next_run(
 
 def expire(world: World) -> None:
     """As the command does it."""
-    world.repo.release_left_over()
-    apply_expire(world.repo, plan_expire(world.repo, from_options(keep_last=5)))
+    world.store().clean()
+    expiring.expire(world.repo, from_options(keep_last=5))
 
 
 NEXT: dict[str, Callable[[World, str], object]] = {
     "an expiration": lambda world, _: expire(world),
-    "an undo of an expiration": lambda world, other: world.repo.undo(other),
+    "an undo of an expiration": lambda world, other: take_back(world.repo, other),
     "an apply": lambda world, _: world.apply(world.plan(allowed_fraction=1.0)),
 }
 
@@ -188,7 +189,7 @@ def test_whoever_has_the_lock_next_rolls_it_back(world: World, following: str) -
             branch.put("a", f"{branch.name} {number}".encode())
             branch.commit(str(number))
             world.clock.advance(hours=1)
-    side = apply_expire(world.repo, plan_expire(world.repo, LAST, refs=["side"]))
+    side = expiring.expire(world.repo, LAST, refs=["side"])
     assert side is not None
     parents = world.repo.commit("main").parents
     world.age()

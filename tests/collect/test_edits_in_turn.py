@@ -9,10 +9,11 @@ import pytest
 from reclaim.errors import Partial, Refused
 from reclaim.policy import Policy, from_options
 from reclaim.run.doctor.doctor import examine_store
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
 from tests.collect.world import World, whole
+from tests.support import expiring
+from tests.support.expiring import take_back
 
 LAST: Policy = from_options(keep_last=1)
 OLD: Policy = from_options(older_than="1d")
@@ -28,9 +29,7 @@ class Edited:
 
 
 def expire(world: World, policy: Policy = LAST, *, delete_expired_tags: bool = False) -> str:
-    repo = world.other()
-    planned = plan_expire(repo, policy, delete_expired_tags=delete_expired_tags)
-    run = apply_expire(repo, planned)
+    run = expiring.expire(world.other(), policy, delete_expired_tags=delete_expired_tags)
     assert run is not None
     return run.id
 
@@ -70,18 +69,18 @@ def test_expirations_the_older_first(world: World) -> None:
     edited = edit_twice(world, quarantine=False)
     between = log(world)
     with pytest.raises(Refused, match=f"run {edited.newer} edited it since") as caught:
-        world.repo.undo(edited.older)
+        take_back(world.repo, edited.older)
     assert f"reclaim undo {edited.newer}" in (caught.value.hint or "")
     assert log(world) == between
-    assert world.repo.undo(edited.newer) == []
-    assert world.repo.undo(edited.older) == []
+    assert take_back(world.repo, edited.newer) == []
+    assert take_back(world.repo, edited.older) == []
     check_back(world, edited)
 
 
 def test_expirations_the_newer_first(local: World) -> None:
     edited = edit_twice(local, quarantine=False)
-    assert local.repo.undo(edited.newer) == []
-    assert local.repo.undo(edited.older) == []
+    assert take_back(local.repo, edited.newer) == []
+    assert take_back(local.repo, edited.older) == []
     check_back(local, edited)
 
 
@@ -90,14 +89,14 @@ def test_a_quarantine_and_an_expiration_the_older_first(local: World) -> None:
     with pytest.raises(Partial, match=f"run {edited.newer} edited it since"):
         local.undo(edited.older)
     local.check()
-    assert local.repo.undo(edited.newer) == []
+    assert take_back(local.repo, edited.newer) == []
     assert local.undo(edited.older).left == ()
     check_back(local, edited)
 
 
 def test_a_quarantine_and_an_expiration_the_newer_first(local: World) -> None:
     edited = edit_twice(local, quarantine=True)
-    assert local.repo.undo(edited.newer) == []
+    assert take_back(local.repo, edited.newer) == []
     assert local.undo(edited.older).left == ()
     check_back(local, edited)
 
@@ -105,12 +104,12 @@ def test_a_quarantine_and_an_expiration_the_newer_first(local: World) -> None:
 def test_a_run_that_deleted_is_not_waited_for(local: World) -> None:
     """It cannot be undone: what it left is a change like any other."""
     edited = edit_twice(local, quarantine=False)
-    local.repo.undo(edited.newer)
+    take_back(local.repo, edited.newer)
     local.release_undos()
     local.clock.advance(minutes=1)
     collected = local.apply(local.plan(LAST, allowed_fraction=1.0)).run
     assert [run.phase for run in local.repo.runs() if run.id == collected] == [Phase.DONE]
-    left = local.repo.undo(edited.older)
+    left = take_back(local.repo, edited.older)
     assert left == [f"the parents of commit {edited.log[0]}"]
     local.check()
 
@@ -128,10 +127,10 @@ def test_a_tag_that_was_deleted_twice(local: World) -> None:
         assert local.repo.tags() == []
     older, newer = expirations
     with pytest.raises(Refused, match=f"the tag tag: run {newer} edited it since"):
-        local.repo.undo(older)
-    assert local.repo.undo(newer) == []
+        take_back(local.repo, older)
+    assert take_back(local.repo, newer) == []
     [tag] = local.repo.tags()
-    assert local.repo.undo(older) == ["the tag tag"]
+    assert take_back(local.repo, older) == ["the tag tag"]
     assert local.repo.tags() == [tag]
 
 
@@ -162,7 +161,7 @@ def test_what_a_later_run_hides_waits_for_it(local: World, quarantine: bool) -> 
     assert log(local) == [edited.log[0], edited.log[-1]]
 
     def undo() -> object:
-        return local.undo(edited.older) if quarantine else local.repo.undo(edited.older)
+        return local.undo(edited.older) if quarantine else take_back(local.repo, edited.older)
 
     with pytest.raises((Refused, Partial), match=f"run {edited.newer} edited it since"):
         undo()
@@ -177,11 +176,11 @@ def test_what_a_later_run_hides_waits_for_it(local: World, quarantine: bool) -> 
 @pytest.mark.parametrize("quarantine", [False, True], ids=["an expiration", "a quarantine"])
 def test_the_newer_first_where_it_hides_the_older(local: World, quarantine: bool) -> None:
     edited = hide(local, quarantine=quarantine)
-    assert local.repo.undo(edited.newer) == []
+    assert take_back(local.repo, edited.newer) == []
     if quarantine:
         assert local.undo(edited.older).left == ()
     else:
-        assert local.repo.undo(edited.older) == []
+        assert take_back(local.repo, edited.older) == []
     check_back(local, edited)
 
 
@@ -191,7 +190,7 @@ def test_an_expiration_that_cannot_be_undone_is_not_waited_for(local: World) -> 
     local.age()
     local.apply(local.plan(allowed_fraction=1.0))
     with pytest.raises(Refused, match="was removed since"):
-        local.repo.undo(edited.newer)
+        take_back(local.repo, edited.newer)
     undone = local.undo(edited.older)
     assert undone.snapshots
     assert undone.left

@@ -8,12 +8,13 @@ from reclaim.catalog.collection import locks
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Conflict
 from reclaim.policy import Policy, from_options
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan.planning import PlanOptions
 from reclaim.run.sweep.removal import MoveToQuarantine
 from tests.catalog import raw
 from tests.collect.world import At, World, bury, commit_states, opening, stepped
+from tests.support import expiring
+from tests.support.expiring import take_back
 
 LAST: Policy = from_options(keep_last=1)
 
@@ -45,7 +46,7 @@ def commits_on_main(world: World) -> list[str]:
 
 
 def expire(world: World) -> str | None:
-    run = apply_expire(world.repo, plan_expire(world.repo, LAST))
+    run = expiring.expire(world.repo, LAST)
     return None if run is None else run.id
 
 
@@ -95,9 +96,9 @@ def test_an_undo_of_an_expiration(world: World) -> None:
     assert [commit.id for commit in world.repo.log("main")] != log
     die_with_marks(world)
     with pytest.raises(Conflict, match="run dead is working"):
-        world.repo.undo(run)
+        take_back(world.repo, run)
     world.clock.advance(minutes=11)
-    assert world.repo.undo(run) == []
+    assert take_back(world.repo, run) == []
     assert marked(world) == set()
     assert [commit.id for commit in world.repo.log("main")] == log
 
@@ -121,11 +122,11 @@ def test_marks_of_a_run_that_works_are_its_own(world: World) -> None:
     kept: list[set[str]] = []
 
     def others() -> None:
-        for take_off in (world.store().clean, world.repo.release_left_over):
+        for take_off in (world.store().clean, world.store().clean):
             take_off()
             kept.append(marked(world))
         with pytest.raises(Conflict):
-            world.repo.undo("any")
+            take_back(world.repo, "any")
 
     world.apply(plan, store=stepped(world.store(), At("before promote", others)))
     assert kept == [{past.first, past.second}] * 2

@@ -17,8 +17,9 @@ from reclaim.catalog import Repository, Side
 from reclaim.catalog.database.schema import CommitState, commits, run_edits
 from reclaim.errors import MergeConflict, NothingToCommit
 from reclaim.policy import Policy, from_options, parse_policy
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from tests.collect.world import World, whole
+from tests.support import expiring
+from tests.support.expiring import take_back
 
 PATHS = ("a", "b", "c")
 BRANCHES = ("main", "left", "right")
@@ -60,7 +61,7 @@ class Twins:
         if collect:
             self.world.apply(self.world.plan(policy, allowed_fraction=1.0))
         else:
-            apply_expire(self.world.repo, plan_expire(self.world.repo, policy))
+            expiring.expire(self.world.repo, policy)
 
     def outcomes(self, target: str, source: str) -> tuple[Outcome, Outcome]:
         """What a merge comes to after the expiration, and what it would have come to."""
@@ -167,9 +168,9 @@ def test_a_second_expiration_is_seen_through_as_well(forked: Twins) -> None:
 
 def test_an_undone_expiration_leaves_no_trace(forked: Twins) -> None:
     repo = forked.world.repo
-    run = apply_expire(repo, plan_expire(repo, LAST))
+    run = expiring.expire(repo, LAST)
     assert run is not None
-    repo.undo(run.id)
+    take_back(repo, run.id)
     forked.check(is_there=True)
     forked.expire(BASES, collect=True)
     forked.check(is_there=True)

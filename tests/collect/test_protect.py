@@ -10,7 +10,7 @@ import pytest
 from reclaim.catalog import Branch
 from reclaim.catalog.collection.roots import staged_paths
 from reclaim.catalog.database.schema import protected_paths, upload_tokens
-from reclaim.engine.local.engine import LocalEngine
+from reclaim.engine import pipelines
 from reclaim.engine.tasks.judging import IN_DOUBT
 from reclaim.engine.tasks.shielding import Matches
 from reclaim.errors import IncompleteRead, InvalidInput, PlanRefused
@@ -374,7 +374,7 @@ def test_containers_that_were_not_asked_are_missed(
     protect(local)
     local.repo.delete_branch("work")
     settle(local)
-    monkeypatch.setattr(LocalEngine, "match", lambda _self, _request: Matches())
+    monkeypatch.setattr(pipelines, "match", lambda _engine, _request: Matches())
     missed = pytest.raises(IncompleteRead, match="asked for protected paths")
     with missed:
         local.plan()

@@ -17,7 +17,6 @@ from reclaim.errors import DatabaseUnavailable, InvalidInput, PlanRefused, TooMu
 from reclaim.policy import from_options
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.apply.trust import COMPARED, PREFIX
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.gc import collect
 from reclaim.run.plan import plan_file, plan_snapshots
 from reclaim.run.plan.plan_document import File, HistoryChange
@@ -31,6 +30,7 @@ from tests.collect.forging import forge, forget, naming, vouch
 from tests.collect.refusing import finishes, refused
 from tests.collect.world import NAME, World, bury, commit_states, stepped, whole
 from tests.conftest import Backend
+from tests.support.expiring import expire
 from tests.support.servers import PostgreSQL
 
 
@@ -108,10 +108,11 @@ def test_a_plan_with_the_name_of_another_kind_of_run(local: World) -> None:
     for number in range(2):
         main.put("a", f"{number}".encode())
         main.commit(str(number))
-    expired = apply_expire(local.repo, plan_expire(local.repo, from_options(keep_last=1)))
+    expired = expire(local.repo, from_options(keep_last=1))
     assert expired is not None
     plan = local.plan(allowed_fraction=1.0)
     forge(local, plan, lambda rows: rows, run=expired.id)
+    forget(local)
     with refused(local, PlanRefused, 6):
         applied(local, plan)
     assert [run.phase for run in local.repo.runs()] == ["done"]

@@ -9,7 +9,6 @@ import pytest
 
 from reclaim.model import SnapshotId
 from reclaim.policy import from_options
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.expire.released import find_hold
 from reclaim.run.gc import collect
 from reclaim.run.plan.planning import PlanOptions
@@ -17,6 +16,7 @@ from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import RunRecord
 from reclaim.safety import SAFETY
 from tests.collect.world import World, opening, whole
+from tests.support.expiring import apply_expire, decide, expire, plan_expire, take_back
 
 RULES = from_options(keep_last=2)
 WEEK = MoveToQuarantine(keep=timedelta(days=7))
@@ -54,7 +54,7 @@ def by_gc(world: World) -> str:
 
 
 def by_expire(world: World) -> str:
-    run = apply_expire(world.repo, plan_expire(world.repo, RULES))
+    run = expire(world.repo, RULES)
     assert isinstance(run, RunRecord)
     return run.id
 
@@ -71,7 +71,7 @@ def by_gc_that_deletes(world: World) -> str:
 def undo(world: World, run: str) -> None:
     [kind] = [listed.kind for listed in world.repo.runs() if listed.id == run]
     if kind == "expire":
-        world.repo.undo(run)
+        take_back(world.repo, run)
     else:
         world.undo(run)
 
@@ -115,7 +115,7 @@ def test_an_expiration_leaves_it_too(local: World, take: Take) -> None:
     log = make_log(local)
     undo(local, take(local))
     planned = plan_expire(local.repo, RULES)
-    assert planned.edit.empty
+    assert not planned.document.edits_history
     assert apply_expire(local.repo, planned) is None
     assert read_log(local) == log
 
@@ -125,7 +125,7 @@ def test_a_plan_from_before_the_undo_leaves_it(local: World) -> None:
     log = make_log(local)
     run = by_expire(local)
     plan = local.plan(RULES, allowed_fraction=1.0)
-    local.repo.undo(run)
+    take_back(local.repo, run)
     local.apply(plan)
     assert read_log(local) == log
 
@@ -143,7 +143,7 @@ def test_a_plan_names_the_undo_and_its_end(local: World) -> None:
     [note] = [note for note in plan.warnings if run in note]
     assert f"is held until {end:%F %T} UTC" in note
     assert f"reclaim lease release {local.repo.name} --holder 'undo of run {run}'" in note
-    reasons = {row.id: row.reasons for row in plan_expire(local.repo, RULES).decided.reached()}
+    reasons = {row.id: row.reasons for row in decide(local.repo, RULES).decided.reached()}
     assert reasons[SnapshotId(log[2])][0] == "held by the undo of a run"
 
 

@@ -159,12 +159,14 @@ class World:
         storage: Storage | None = None,
         removal: Removal = DELETE,
         exclude: Sequence[str] = (),
+        digest: str | None = None,
     ) -> Applied:
         found = storage or self.storage
         return apply_plan(
             store or self.store(),
             self.engine(step, found),
             plan.place,
+            digest=digest,
             removal=removal,
             exclude=exclude,
             opener=opening(found),

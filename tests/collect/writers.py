@@ -30,10 +30,10 @@ from reclaim.errors import (
     TransactionFailed,
 )
 from reclaim.policy import from_options
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.testing import FakeClock
 from tests.collect.world import NAME, Files, World, commit_states, whole
 from tests.conftest import Backend
+from tests.support import expiring
 from tests.support.dying import Died
 from tests.support.memory import folder_in_memory
 
@@ -319,7 +319,7 @@ class WriterMachine(RuleBasedStateMachine):
             self.repo.clean()
             return
         try:
-            apply_expire(self.repo, plan_expire(self.repo, from_options(**options)))
+            expiring.expire(self.repo, from_options(**options))
         except TransactionFailed as error:
             # A run that died holds what it has marked until the next one begins.
             if "being removed" not in str(error) and "changed since" not in str(error):

@@ -29,12 +29,12 @@ from reclaim.engine.tasks import deleting
 from reclaim.engine.tasks.parts import Place
 from reclaim.policy import parse_policy
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.expire.store_expire import apply_store_expire, plan_store_expire
 from reclaim.run.purge.purge import purge
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run.undo.undo_run import undo_run
 from reclaim.stores.icechunk import held
 from reclaim.stores.icechunk.store import IcechunkStore
+from tests.support.expiring import expire
 
 SERVE = "import tests.planted.plant; from tests.icechunk.killed import serve; serve()"
 """The program of the process that forks. A bug that is planted here is planted there too."""
@@ -84,7 +84,7 @@ def _purge(store: IcechunkStore, *, run: str) -> None:
 
 def _expire(store: IcechunkStore, *, policy: Mapping[str, Any]) -> None:
     store.clean()
-    apply_store_expire(store, plan_store_expire(store, parse_policy(policy)))
+    expire(store, parse_policy(policy))
 
 
 WORKS: Mapping[str, Callable[..., None]] = {

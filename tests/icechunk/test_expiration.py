@@ -13,13 +13,12 @@ import icechunk
 import pytest
 
 from reclaim.engine.local.engine import LocalEngine
-from reclaim.errors import PlanRefused, Refused, Unavailable
+from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.history import Edit, build
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy, Rules
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.expire.store_expire import apply_store_expire, plan_store_expire
 from reclaim.run.plan.planning import Plan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.undo.undo_run import undo_run
@@ -32,6 +31,8 @@ from tests.icechunk.repositories import FIRST, NEWEST_SPEC, WrittenRepository
 from tests.icechunk.test_apply import contents, told
 from tests.icechunk.trees import EXPIRED, SampleTree
 from tests.icechunk.world import build_randomly, candidates, copied, plan
+from tests.support import expiring
+from tests.support.expiring import apply_expire, decide, plan_expire
 
 WINDOW = timedelta(days=7)
 HELD = "reclaim.stores.icechunk.held"
@@ -83,9 +84,9 @@ def test_the_sample_tree(written: WrittenRepository, spec: int) -> None:
     tree = SampleTree(written)
     before = contents(written)
     store = open_store(written)
-    planned = plan_store_expire(store, aged(tree.bound))
-    assert set(map(tree.number, planned.released())) == {1, 2, 4, 6, 7}
-    run = apply_store_expire(store, planned)
+    released = decide(store, aged(tree.bound)).decided.released()
+    assert set(map(tree.number, released)) == {1, 2, 4, 6, 7}
+    run = expiring.expire(store, aged(tree.bound))
     assert run is not None
     assert (run.phase, run.edit.counts.released) == (Phase.DONE, 5)
     assert tree.lines() == LINES[spec]
@@ -226,7 +227,7 @@ def test_undo_brings_back_what_expired(written: WrittenRepository, spec: int) ->
 def test_an_expiration_can_be_undone_in_spec_2(written: WrittenRepository, spec: int) -> None:
     tree = SampleTree(written)
     lines, store = tree.lines(), open_store(written)
-    run = apply_store_expire(store, plan_store_expire(store, aged(tree.bound), **FLAGS[3]))
+    run = expiring.expire(store, aged(tree.bound), **FLAGS[3])
     assert run is not None
     if spec == 1:
         with pytest.raises(Refused, match="cannot be taken back"):
@@ -244,7 +245,7 @@ def test_what_somebody_else_dropped_cannot_be_taken_back(tmp_path: Path) -> None
     """The library drops from repo what nothing reaches when it is asked by somebody else."""
     tree = SampleTree(WrittenRepository.create(tmp_path / "repository", 2))
     written, store = tree.written, open_store(tree.written)
-    run = apply_store_expire(store, plan_store_expire(store, aged(tree.bound)))
+    run = expiring.expire(store, aged(tree.bound))
     assert run is not None
     after = written.reopened()
     bound = next(after.repository.ancestry(snapshot_id=tree.ids[14])).written_at
@@ -277,7 +278,7 @@ def test_a_library_that_fails(
     tree = SampleTree(written)
     made = plan(written, policy=aged(tree.bound))
     with monkeypatch.context() as patch:
-        patch.setattr(f"{HELD}.expire_snapshots", fails_with(Unavailable("no answer"), after))
+        patch.setattr(f"{HELD}.expire_snapshots", fails_with(Partial("no answer"), after))
         with pytest.raises(Exception, match="no answer"):
             apply(written, made, MoveToQuarantine(WINDOW))
     assert tree.files() == set(range(15))
@@ -297,7 +298,7 @@ def test_a_run_whose_library_failed_can_be_undone(
     lines = tree.lines()
     made = plan(written, policy=aged(tree.bound))
     with monkeypatch.context() as patch:
-        patch.setattr(f"{HELD}.expire_snapshots", fails_with(Unavailable("no answer"), True))
+        patch.setattr(f"{HELD}.expire_snapshots", fails_with(Partial("no answer"), True))
         with pytest.raises(Exception, match="no answer"):
             apply(written, made, MoveToQuarantine(WINDOW))
     store = open_store(written)
@@ -351,7 +352,7 @@ def test_without_the_library(written: WrittenRepository, monkeypatch: pytest.Mon
     for refused in (
         lambda: plan(written, policy=aged(tree.bound)),
         lambda: apply(written, made, MoveToQuarantine(WINDOW)),
-        lambda: plan_store_expire(open_store(written), aged(tree.bound)),
+        lambda: plan_expire(open_store(written), aged(tree.bound)),
     ):
         with pytest.raises(Refused, match="is not installed") as error:
             refused()
@@ -388,10 +389,11 @@ def test_a_panic_is_told_in_our_words(
 
     tree = SampleTree(written)
     store = open_store(written)
-    planned = plan_store_expire(store, aged(tree.bound))
+    planned = plan_expire(store, aged(tree.bound))
     monkeypatch.setattr(icechunk.Repository, "expire_snapshots", panic)
-    with pytest.raises(Unavailable, match="could not expire snapshots"):
-        apply_store_expire(store, planned)
+    # Nobody knows what the library has done by then.
+    with pytest.raises(Partial, match="could not expire snapshots"):
+        apply_expire(store, planned)
     assert [run.phase for run in store.runs()] == [Phase.STOPPED]
     assert tree.lines()["main"][:4] == [14, 13, 12, 5]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from reclaim.model import SnapshotId
 from reclaim.policy import Duration, Match, Policy, Rules
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.expire.released import find_hold
-from reclaim.run.expire.store_expire import apply_store_expire, plan_store_expire
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run.undo.undo_run import undo_run
 from reclaim.run_record import Phase, RunRecord
@@ -29,6 +29,7 @@ from tests.icechunk.samples import extract
 from tests.icechunk.test_apply import Died, DiesAfterSwap, contents
 from tests.icechunk.trees import SampleTree
 from tests.icechunk.world import plan
+from tests.support.expiring import apply_expire, decide, expire, plan_expire
 
 LAST = Policy(Rules(keep_last=2))
 WINDOW = timedelta(days=7)
@@ -62,10 +63,11 @@ def open_store(tree: SampleTree) -> IcechunkStore:
 def test_spec_1_refuses_them(tmp_path: Path, policy: Policy, named: str) -> None:
     written = WrittenRepository.create(tmp_path / "repository", 1)
     written.write(1)
-    for refused in (
+    refusals: tuple[Callable[[], object], ...] = (
         lambda: plan(written, policy=policy),
-        lambda: plan_store_expire(IcechunkStore(str(written.folder)), policy),
-    ):
+        lambda: plan_expire(IcechunkStore(str(written.folder)), policy),
+    )
+    for refused in refusals:
         with pytest.raises(Refused, match=named) as error:
             refused()
         assert "older_than" in (error.value.hint or "")
@@ -74,9 +76,9 @@ def test_spec_1_refuses_them(tmp_path: Path, policy: Policy, named: str) -> None
 def test_the_last_two_of_each(tree: SampleTree) -> None:
     written, store = tree.written, open_store(tree)
     before = contents(written)
-    planned = plan_store_expire(store, LAST)
-    assert planned.library_edit is None
-    run = apply_store_expire(store, planned)
+    planned = plan_expire(store, LAST)
+    assert planned.document.library_edit is None
+    run = apply_expire(store, planned)
     assert run is not None
     assert tree.lines() == {
         "main": [14, 13, 5, 4, 2, 0],
@@ -103,7 +105,7 @@ def test_logs_of_what_is_passed_over_are_kept(tree: SampleTree) -> None:
     """As the library has them, so that it can still tell what changed from one to the next."""
     written, store = tree.written, open_store(tree)
     differences = _differences(tree)
-    apply_store_expire(store, plan_store_expire(store, LAST))
+    expire(store, LAST)
     repo = decode_repo((written.folder / "repo").read_bytes(), "repo")
     pruned = {tree.number(info.id): list(map(tree.number, info.pruned)) for info in repo.snapshots}
     assert {number: logs for number, logs in pruned.items() if logs} == {
@@ -158,7 +160,7 @@ def test_the_edit_of_a_run_that_died_is_taken_back(tree: SampleTree) -> None:
     written, lines = tree.written, tree.lines()
     folder = normalize(str(written.folder.parent))
     dying = IcechunkStore(str(written.folder), storage=DiesAfterSwap(ObjectStorage.open(folder)))
-    edit = plan_store_expire(dying, LAST).edit
+    edit = decide(dying, LAST).decided.edit
     with dying.lock("1") as held:
         assert isinstance(held, EditsHistory)
         held.begin()
@@ -173,7 +175,7 @@ def test_the_edit_of_a_run_that_died_is_taken_back(tree: SampleTree) -> None:
         held.begin()
     assert tree.lines() == lines
     assert {run.phase for run in store.runs()} == {Phase.STOPPED}
-    apply_store_expire(store, plan_store_expire(store, LAST))
+    expire(store, LAST)
     assert tree.lines() != lines
 
 
@@ -193,18 +195,18 @@ def test_what_a_lease_held_is_promised_for_the_window(tree: SampleTree) -> None:
 
 def test_a_branch_that_is_made_after_the_plan(tree: SampleTree) -> None:
     written, store = tree.written, open_store(tree)
-    planned = plan_store_expire(store, LAST)
+    planned = plan_expire(store, LAST)
     written.repository.create_tag("late", tree.ids[12])
-    apply_store_expire(store, planned)
+    apply_expire(store, planned)
     assert tree.lines()["late"][0] == 12
 
 
 def test_some_refs_alone(tree: SampleTree) -> None:
     """The library edits all of them, so that this is our edit even by age."""
     store, lines = open_store(tree), tree.lines()
-    planned = plan_store_expire(store, Policy(Rules(older_than=tree.bound)), refs=["qa"])
-    assert planned.library_edit is None
-    apply_store_expire(store, planned)
+    planned = plan_expire(store, Policy(Rules(older_than=tree.bound)), refs=["qa"])
+    assert planned.document.library_edit is None
+    apply_expire(store, planned)
     assert tree.lines() == lines | {"qa": [8, 0]}
 
 
@@ -213,7 +215,7 @@ def test_a_sample_whatever_the_library(tmp_path: Path) -> None:
     written = extract("buried", tmp_path)
     store = IcechunkStore(str(written.folder))
     before = store.current_history()
-    run = apply_store_expire(store, plan_store_expire(store, Policy(Rules(keep_last=1))))
+    run = expire(store, Policy(Rules(keep_last=1)))
     assert run is not None
     [main] = store.current_history().refs
     parents = {one.id: one.parents for one in store.current_history().snapshots}
@@ -226,7 +228,7 @@ def test_a_sample_whatever_the_library(tmp_path: Path) -> None:
 def test_the_same_rules_leave_what_an_undo_brought_back(tree: SampleTree, way: str) -> None:
     store, lines = open_store(tree), tree.lines()
     if way == "expire":
-        done = apply_store_expire(store, plan_store_expire(store, LAST))
+        done = expire(store, LAST)
         assert done is not None
         run, window = done.id, SAFETY.quarantine
     else:
@@ -239,11 +241,11 @@ def test_the_same_rules_leave_what_an_undo_brought_back(tree: SampleTree, way: s
     end = find_hold(store, run)
     assert end is not None
     assert abs(end - store.clock.now() - window) < timedelta(hours=1)
-    assert plan_store_expire(store, LAST).edit.empty
+    assert not plan_expire(store, LAST).document.edits_history
     again = plan(tree.written, policy=LAST)
     assert {holder.run for holder in again.document.held_by} == {run}
     apply_plan(store, LocalEngine(), again.place, removal=DELETE)
     assert tree.lines() == lines
     for lease, _ in store.leases():
         store.release_lease(lease.id)
-    assert not plan_store_expire(store, LAST).edit.empty
+    assert plan_expire(store, LAST).document.edits_history

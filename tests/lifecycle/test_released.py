@@ -7,15 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from reclaim.catalog import HistoryEdit
 from reclaim.errors import Gone
 from reclaim.policy import from_options
-from reclaim.run.expire.expire import apply_expire, plan_expire
-from reclaim.run_record import NO_EDIT
 from reclaim.stores.observation import Margins
 from tests.collect.world import World
 from tests.lifecycle.logs import LOGS
 from tests.lifecycle.ruled import held, plan_rules
+from tests.support import expiring
+from tests.support.expiring import delete_refs, take_back
 
 
 def moved(world: World) -> str:
@@ -36,7 +35,7 @@ def moved(world: World) -> str:
 
 def expire(world: World) -> str:
     repo = world.other()
-    run = apply_expire(repo, plan_expire(repo, from_options(keep_last=5)))
+    run = expiring.expire(repo, from_options(keep_last=5))
     assert run is not None
     return run.id
 
@@ -54,7 +53,7 @@ def test_what_an_expiration_took_out_of_history_is_held(local: World, late: bool
     later = plan_rules(local, LOGS)
     assert not local.candidates(later)
     assert "a run that can be undone" in str(held(local, later)[address])
-    assert local.other().undo(run) == []
+    assert take_back(local.other(), run) == []
     assert local.other().at(first).get("kept/x") == b"precious"
     # A collection ends it, as it ends the undo.
     local.release_undos()
@@ -80,12 +79,10 @@ def test_a_branch_that_was_expired_while_a_plan_waited_holds(local: World) -> No
     # Nothing brings back a branch that a person deleted.
     assert set(local.candidates(plan)) == {address}
     repo.create_branch("work", only)
-    seen = repo.read_history()
-    [branch] = [ref for ref in seen.refs if ref.name == "work"]
-    run = repo.edit_history(HistoryEdit.of(seen, {}, [branch]), seen, kind="expire", counts=NO_EDIT)
+    run = delete_refs(repo, "work")
     assert run is not None
     local.apply(plan)
-    repo.undo(run.id)
+    take_back(repo, run.id)
     assert local.other().branch("work").get("kept/x") == b"precious"
 
 
@@ -102,7 +99,7 @@ def test_an_undo_names_what_rules_have_taken_since(local: World) -> None:
     run = expire(local)
     plan = plan_rules(local, LOGS)
     local.apply(plan)
-    [sentence] = local.other().undo(run)
+    [sentence] = take_back(local.other(), run)
     assert plan.document.run in sentence
     with pytest.raises(Gone):
         local.other().branch("main").get("logs/x")

@@ -32,9 +32,9 @@ BUGS: dict[str, Bug] = {
         test="tests/collect/test_counted.py::test_a_commit_whose_containers_are_missed",
     ),
     "an expiration does not count": Bug(
-        "reclaim.run.expire.expire",
-        right="check_counts((read.expected[0], len(read.snapshots)))",
-        wrong="check_counts((len(read.snapshots), len(read.snapshots)))",
+        "reclaim.run.plan.history_only",
+        right="expected=SnapshotCounts(history.count, 0),",
+        wrong="expected=SnapshotCounts(len(ids), 0),",
         test="tests/collect/test_counted.py::test_an_expiration_that_misses_a_commit",
     ),
     "confirm skipped": Bug(
@@ -230,8 +230,8 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "addresses not checked": Bug(
         "reclaim.engine.tasks.deleting",
-        right='    check_inside(format, rows.column("address").to_pylist())\n',
-        wrong="",
+        right="    if not pc.all(inside, min_count=0).as_py():\n",
+        wrong="    if False:\n",
         test=f"{REFUSED_PLANS}::test_an_address_outside_the_store[{{own}}../x]",
     ),
     "the hash of a plan's file not compared": Bug(
@@ -390,7 +390,7 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "a plan that goes on with a run of another kind": Bug(
         "reclaim.run.apply.admission",
-        right="    if run.kind != COLLECT:",
+        right="    if run.kind != planned.run_kind:",
         wrong="    if not run.kind:",
         test="tests/collect/test_trust.py::test_a_plan_with_the_name_of_another_kind_of_run",
         besides=(

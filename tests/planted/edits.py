@@ -9,6 +9,7 @@ AGAIN = "tests/collect/test_decided_again.py"
 HELD = "tests/collect/test_undo_held.py"
 IN_TURN = "tests/collect/test_edits_in_turn.py"
 MEANWHILE = "tests/collect/test_plan_meanwhile.py"
+HISTORY_ONLY = "tests/collect/test_history_only.py"
 MERGED = "tests/collect/test_merge_after.py"
 STOPPED = "tests/collect/test_edit_then_stop.py"
 
@@ -60,6 +61,49 @@ BUGS: dict[str, Bug] = {
         right="if not isinstance(error, LOST) or not self._lost_live():",
         wrong="if not isinstance(error, LOST):",
         test=f"{MEANWHILE}::test_damage_is_told_although_a_run_took_something_before",
+    ),
+    "a finished plan edits the history again": Bug(
+        "reclaim.run.apply.apply_plan",
+        right="        if earlier is not None and earlier.phase is Phase.DONE:\n",
+        wrong="        if earlier is not None and not earlier.id:\n",
+        test=f"{HISTORY_ONLY}::test_a_second_apply_does_nothing",
+    ),
+    "an edit that is recorded as done is taken back": Bug(
+        "reclaim.run.apply.history_applying",
+        right="        if self._record.phase is Phase.DONE:\n",
+        wrong="        if not self._record.phase:\n",
+        test=f"{HISTORY_ONLY}::test_one_that_may_have_been_recorded_stands",
+    ),
+    "an expiration that stops keeps its edit": Bug(
+        "reclaim.run.apply.history_applying",
+        right="        return self._editing.take_back(Phase.STOPPED)\n",
+        wrong="        return Phase.STOPPED\n",
+        test=f"{HISTORY_ONLY}::test_one_that_stops_leaves_no_trace[after edit_history]",
+    ),
+    "an edit that nobody vouches for is made": Bug(
+        "reclaim.run.apply.trust",
+        right="    if edits or planned.history_only is not None:\n",
+        wrong="    if not planned.run:\n",
+        test=f"{HISTORY_ONLY}::test_who_vouches_for_it[nobody]",
+    ),
+    "an edit of some refs is made of all": Bug(
+        "reclaim.run.apply.editing",
+        right="() if self._document.history_only is None else self._document.history_only.refs",
+        wrong="()",
+        test=f"{HISTORY_ONLY}::test_narrowed_to_a_ref",
+    ),
+    "an expiration decides on an edit that may be taken back": Bug(
+        "reclaim.run.plan.history_only",
+        right="    if seen.editor is not None:\n",
+        wrong="    if seen.editor is not None and not seen.refs:\n",
+        test=f"{AGAIN}::test_nobody_decides_on_an_edit_that_may_be_taken_back",
+    ),
+    "an expiration is undone in parts": Bug(
+        "reclaim.catalog.collection.undo.undoing",
+        right="in_parts=done and run.kind != EXPIRE",
+        wrong="in_parts=done",
+        test="tests/run/test_expire.py"
+        "::test_undo_is_refused_once_something_is_being_collected[embedded]",
     ),
     "what the plan left in reach gets out of reach": Bug(
         "reclaim.run.expire.reviewed_edit",

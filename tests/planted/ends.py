@@ -137,8 +137,8 @@ BUGS: dict[str, Bug] = {
         test=f"{LEFT_OVER}::test_a_gc_with_nothing_to_do[embedded]",
     ),
     "an undo of an expiration that marks refuse": Bug(
-        "reclaim.catalog.repository",
-        right="            leftovers.release_under(self._workspace, lock)\n",
+        "reclaim.run.undo.undo_edit",
+        right="        held.begin()\n",
         wrong="",
         test=f"{LEFT_OVER}::test_an_undo_of_an_expiration[embedded]",
     ),

@@ -38,9 +38,9 @@ BUGS: dict[str, Bug] = {
         ),
     ),
     "protect does not ask what runs on uncommitted data read of dead containers": Bug(
-        "reclaim.engine.local.shielding",
-        right="            tables.append(shielding.match_paths(rows, request.globs))\n",
-        wrong="",
+        "reclaim.engine.work.shielding",
+        right="            yield shielding.match_paths(table, globs)\n",
+        wrong="            yield shielding.match_paths(table.slice(0, 0), globs)\n",
         test=f"{TEST}::test_any_path_of_an_object_protects_it[auto]",
     ),
     "an object is judged by one path": Bug(

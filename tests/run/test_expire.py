@@ -9,12 +9,12 @@ import pytest
 
 from reclaim.catalog import Branch, Repository
 from reclaim.errors import Conflict, InvalidInput, MergeConflict, NotFound, Refused
-from reclaim.model import RefKind
 from reclaim.policy import Policy, from_options
-from reclaim.run.expire.expire import ExpirePlan, apply_expire, plan_expire
+from reclaim.run.plan.decide import Decided
 from reclaim.testing import FakeClock
 from tests.catalog import raw
 from tests.conftest import Backend
+from tests.support.expiring import apply_expire, decide, expire, plan_expire, take_back
 from tests.support.resting import Resting
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -94,12 +94,10 @@ def shape(repo: Repository, numbers: dict[str, int]) -> dict[str, list[int]]:
 SEVEN_DAYS = from_options(older_than="2026-01-09")
 
 
-def run(
-    repo: Repository, policy: Policy = SEVEN_DAYS, *refs: str, tags: bool = False
-) -> ExpirePlan:
-    plan = plan_expire(repo, policy, refs=refs, delete_expired_tags=tags)
-    apply_expire(repo, plan)
-    return plan
+def run(repo: Repository, policy: Policy = SEVEN_DAYS, *refs: str, tags: bool = False) -> Decided:
+    decided = decide(repo, policy, refs=refs, delete_expired_tags=tags).decided
+    expire(repo, policy, refs=refs, delete_expired_tags=tags)
+    return decided
 
 
 def test_the_sample_tree_in_one_run(repo: Repository, numbers: dict[str, int]) -> None:
@@ -151,13 +149,14 @@ def test_a_plan_changes_nothing_and_a_second_run_finds_nothing(
     assert repo.runs() == []
     run(repo)
     again = plan_expire(repo, SEVEN_DAYS)
-    assert again.edit.empty
+    assert not again.document.edits_history
     assert apply_expire(repo, again) is None
-    assert len(repo.runs()) == 1
+    # As of any plan, also of one that had nothing to do.
+    assert sorted(bool(recorded.edit.counts) for recorded in repo.runs()) == [False, True]
 
 
 def test_every_decision_has_a_reason(repo: Repository) -> None:
-    decisions = list(plan_expire(repo, SEVEN_DAYS).decided.reached())
+    decisions = list(decide(repo, SEVEN_DAYS).decided.reached())
     assert len(decisions) == 15
     assert all(decision.reasons for decision in decisions)
 
@@ -166,14 +165,14 @@ def test_undo_takes_it_back(repo: Repository, numbers: dict[str, int]) -> None:
     before = shape(repo, numbers)
     run(repo, tags=True)
     [recorded] = repo.runs()
-    assert repo.undo(recorded.id) == []
+    assert take_back(repo, recorded.id) == []
     assert shape(repo, numbers) == before
     assert not any(commit.marked for name in AFTER for commit in repo.log(name))
     assert repo.runs()[0].phase == "undone"
     with pytest.raises(Conflict, match="undone already"):
-        repo.undo(recorded.id)
+        take_back(repo, recorded.id)
     with pytest.raises(NotFound):
-        repo.undo("nothing")
+        take_back(repo, "nothing")
 
 
 def test_undo_leaves_what_has_changed_since(repo: Repository, clock: FakeClock) -> None:
@@ -185,9 +184,9 @@ def test_undo_leaves_what_has_changed_since(repo: Repository, clock: FakeClock) 
     second = repo.runs()[0]
     # It edited the same commits, and can be undone itself.
     with pytest.raises(Refused, match=second.id):
-        repo.undo(first.id)
-    repo.undo(second.id)
-    assert "the tag tag1" in repo.undo(first.id)
+        take_back(repo, first.id)
+    take_back(repo, second.id)
+    assert "the tag tag1" in take_back(repo, first.id)
     assert [ref.name for ref in repo.tags()] == ["tag2"]
 
 
@@ -198,7 +197,7 @@ def test_undo_is_refused_once_something_is_being_collected(
     after = shape(repo, numbers)
     raw.condemn(repo, next(commit for commit, number in numbers.items() if number == 6))
     with pytest.raises(Refused, match="cannot be undone"):
-        repo.undo(repo.runs()[0].id)
+        take_back(repo, repo.runs()[0].id)
     assert shape(repo, numbers) == after
 
 
@@ -237,7 +236,7 @@ def test_a_branch_in_use_is_not_deleted(repo: Repository, how: str) -> None:
     qa = repo.branch("qa")
     all_old = from_options(older_than="2026-01-11")
     plan = plan_expire(repo, all_old, delete_expired_branches=True)
-    assert "qa" in [ref.name for ref in plan.edit.delete_refs]
+    assert "qa" in plan.document.deleted_refs
     if how == "pending":
         qa.get_physical_address("upload")
     else:
@@ -250,16 +249,15 @@ def test_a_branch_in_use_is_not_deleted(repo: Repository, how: str) -> None:
     assert "qa" in [ref.name for ref in repo.branches()]
     if how != "moved":
         again = plan_expire(repo, all_old, delete_expired_branches=True)
-        assert "qa" not in [ref.name for ref in again.edit.delete_refs]
+        assert "qa" not in again.document.deleted_refs
 
 
 def test_deleted_branches_come_back(repo: Repository, numbers: dict[str, int]) -> None:
     before = shape(repo, numbers)
     plan = plan_expire(repo, from_options(older_than="2026-01-11"), delete_expired_branches=True)
     apply_expire(repo, plan)
-    gone = [ref.name for ref in plan.edit.delete_refs if ref.kind is RefKind.BRANCH]
-    assert gone == ["qa", "test"]
-    repo.undo(repo.runs()[0].id)
+    assert plan.document.deleted_refs == ["qa", "test"]
+    take_back(repo, repo.runs()[0].id)
     assert shape(repo, numbers) == before
 
 

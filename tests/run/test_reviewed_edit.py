@@ -22,6 +22,11 @@ class Seen:
     refs: tuple[Ref, ...]
     busy: frozenset[str] = frozenset()
     returned: tuple[Lease, ...] = ()
+    editor: str | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.snapshots)
 
 
 def review(policy: Policy, history: History, *, delete: bool) -> tuple[ReviewedEdit, object]:

@@ -13,7 +13,7 @@ from reclaim.catalog.reaping import needless_rows, reaper
 from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.catalog.refs import committing, merging
 from reclaim.catalog.staging import cleaner, entry_edits
-from reclaim.engine.local.engine import LocalEngine
+from reclaim.engine import pipelines
 from reclaim.run.plan import collection
 from reclaim.run.plan import planning as plan
 from reclaim.stores.catalog import CatalogStore
@@ -28,8 +28,8 @@ RETURNING: list[tuple[Any, str]] = [
     (Reaper, "_note"),
     (CatalogStore, "check"),
     (CatalogStore, "observe"),
-    (LocalEngine, "expand"),
-    (LocalEngine, "find"),
+    (pipelines, "expand"),
+    (pipelines, "find"),
     (collection, "list_store"),
     *((plan, name) for name in ("check_clock", "find_protection", "hold_roots")),
 ]

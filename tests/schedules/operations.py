@@ -13,7 +13,6 @@ from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.database.schema import metadata
 from reclaim.policy import Policy, Rules
 from reclaim.policy.lifecycle import StoredLifecycle, encode_lifecycle, read_lifecycle
-from reclaim.run.expire.expire import apply_expire, plan_expire
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.plan.planning import PlanOptions
 from reclaim.run.record.checkpoints import Mode
@@ -23,6 +22,7 @@ from reclaim.testing import FakeClock
 from tests.collect.world import NAME, World, opening
 from tests.schedules.forgetting import forgetting
 from tests.schedules.past import Known, Past
+from tests.support import expiring
 from tests.support.scheduler import current_task
 
 BRANCH = "work"
@@ -105,7 +105,7 @@ def undo(at: Instance) -> None:
 
 
 def expire(at: Instance) -> None:
-    apply_expire(at.repo, plan_expire(at.repo, Policy(default=Rules(keep_last=1))))
+    expiring.expire(at.repo, Policy(default=Rules(keep_last=1)))
 
 
 def lease(at: Instance) -> None:

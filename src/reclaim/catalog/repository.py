@@ -20,12 +20,11 @@ from reclaim.catalog.staging import cleaner
 from reclaim.catalog.staging.cleaner import Cleaned
 from reclaim.catalog.workspace import Workspace
 from reclaim.model import Lease
-from reclaim.run_record import EditCounts, RunRecord
+from reclaim.run_record import RunRecord
 from reclaim.storage import Storage
 
 if TYPE_CHECKING:
     from reclaim.catalog.branch import Branch
-    from reclaim.catalog.collection.edit.history_edit import HistoryEdit, HistoryRead
     from reclaim.catalog.collection.roots.observing import Roots
     from reclaim.catalog.settings import RepositorySettings
 
@@ -145,45 +144,6 @@ class Repository:
         """
         with self._workspace.database.read() as connection:
             return logs.page(connection, self.uid, ref or self.default_branch, after, limit)
-
-    def read_history(self, *, messages: bool = False) -> HistoryRead:
-        """All commits and refs, from one snapshot, to plan an edit of the history from."""
-        from reclaim.catalog.collection.edit import history_edit
-
-        return history_edit.read_history(self._workspace, self.default_branch, messages=messages)
-
-    def stored_policy(self) -> str | None:
-        """The document of the policy that is stored with the repository; see ``policy.stored``."""
-        from reclaim.catalog.collection import policies
-
-        return policies.stored_policy(self._workspace)
-
-    def edit_history(
-        self, edit: HistoryEdit, read: HistoryRead, *, kind: str, counts: EditCounts
-    ) -> RunRecord | None:
-        """Apply an edit of the history whole, and record how to undo it.
-
-        None, with nothing done, if the history is not the one that was read any more.
-        """
-        from reclaim.catalog.collection.edit import history_edit
-
-        return history_edit.apply_edit(self._workspace, edit, read, kind=kind, counts=counts)
-
-    def release_left_over(self) -> int:
-        """Take back the marks and edits of runs that died, unless a run is at work."""
-        from reclaim.catalog.collection.condemn import leftovers
-
-        return leftovers.release(self._workspace)
-
-    def undo(self, run_id: str) -> list[str]:
-        """Take an expiration back; returns what changed since and was left."""
-        from reclaim.catalog.collection import locks
-        from reclaim.catalog.collection.condemn import leftovers
-        from reclaim.catalog.collection.undo import undoing
-
-        with locks.hold(self._workspace, run_id) as lock:
-            leftovers.release_under(self._workspace, lock)
-            return undoing.undo_expire(self._workspace, run_id)
 
     def runs(self) -> list[RunRecord]:
         """Runs that changed the history, the newest first."""

@@ -77,9 +77,7 @@ class RunOptions:
         """The engine that was chosen. Spark starts when the run needs it."""
         settings = current()
         if settings.engine() == LOCAL:
-            from reclaim.engine.local.engine import LocalEngine
-
-            return LocalEngine()
+            return self.local_engine()
 
         with _told_if_missing():
             from reclaim.engine.spark.engine import SparkEngine
@@ -102,6 +100,12 @@ class RunOptions:
         tasks = settings["spark.tasks"]
         count = None if tasks is None else int(tasks)
         return SparkEngine(started, tasks=count, metered=metered)
+
+    def local_engine(self) -> Engine:
+        """The engine of this process, for runs that need no other."""
+        from reclaim.engine.local.engine import LocalEngine
+
+        return LocalEngine()
 
     def spark(self) -> Any:
         """A Spark session that says nothing of its own."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -19,13 +20,14 @@ from reclaim.run.lifecycle.done_before import DoneBefore
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.lifecycle.rules import find_lifecycle, has_enabled_rule, has_rules
 from reclaim.run.lifecycle.unfinished import finish_unfinished
+from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import OF_RUNS
 from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Watcher
 from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
-from reclaim.run_record import COLLECT, Phase, RunRecord
+from reclaim.run_record import Phase, RunRecord
 from reclaim.stores.base import Store
 from reclaim.stores.format import QUARANTINE
 from reclaim.stores.registry import NamedStore
@@ -36,6 +38,8 @@ class RunKind(StrEnum):
 
     COLLECT = "collect"
     """Everything unreferenced, with what expires by the rules."""
+    HISTORY_ONLY = "history-only"
+    """Nothing: what expires by the rules leaves the history, and no bytes are deleted."""
     UNCOMMITTED = "uncommitted"
     """What was uploaded and is in no commit."""
     LIFECYCLE = "lifecycle"
@@ -47,6 +51,8 @@ class RunRequest:
     """A kind of run with the options that only this kind has."""
 
     kind: RunKind = RunKind.COLLECT
+    refs: Sequence[str] = ()
+    """Of an edit of the history: only what these reach; everything if there are none."""
     branch: str | None = None
     """Of uncommitted data: that of this branch alone."""
     full: bool = False
@@ -77,6 +83,8 @@ def plan_request(
 ) -> Plan:
     """Make the plan of a kind of run; changes nothing."""
     match asked.kind:
+        case RunKind.HISTORY_ONLY:
+            return plan_history(store, options, refs=asked.refs, watcher=watcher, opener=opener)
         case RunKind.UNCOMMITTED:
             how = UncommittedOptions(asked.full, asked.branch)
             return plan_uncommitted(store, engine, options, how, watcher=watcher, opener=opener)
@@ -112,13 +120,14 @@ def collect(
         before = finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)
     with before.telling():
         store.clean()
-        if store.deleted and _is_done_with(store):
+        leftovers = asked.kind in (RunKind.COLLECT, RunKind.UNCOMMITTED)
+        if leftovers and store.deleted and _is_done_with(store):
             return Collected(None, None)
         plan = plan_request(store, engine, options, asked, watcher=watcher, opener=opener)
         made = plan.document
         if not made.leaves_checkpoint and is_empty(made, plan.place, opener):
             where = str(plan.place)
-            store.add_run(RunRecord(made.run, COLLECT, Phase.DONE, made.started_at, where))
+            store.add_run(RunRecord(made.run, made.run_kind, Phase.DONE, made.started_at, where))
             return Collected(plan, None)
         limits.check(made, hint=review_hint(plan.place))
         done = apply_plan(
@@ -135,17 +144,22 @@ def collect(
     return Collected(plan, done)
 
 
-def find_skip_reason(store: Store, asked: RunRequest) -> str:
-    """Why a store among many has nothing that a kind of run could take; "" if it may have."""
-    if asked.kind is not RunKind.LIFECYCLE:
-        return ""
-    if not has_rules(store):
-        return "no lifecycle rules are stored"
-    return "" if has_enabled_rule(store) else "no lifecycle rule is enabled"
+def find_skip_reason(store: Store, asked: RunRequest, options: PlanOptions) -> str:
+    """Why a kind of run has nothing to do in a store among many; "" if it may have."""
+    match asked.kind:
+        case RunKind.HISTORY_ONLY if store.deleted:
+            return "it was deleted, and has no history"
+        case RunKind.HISTORY_ONLY if options.policy.empty:
+            return "no retention policy is stored"
+        case RunKind.LIFECYCLE if not has_rules(store):
+            return "no lifecycle rules are stored"
+        case RunKind.LIFECYCLE if not has_enabled_rule(store):
+            return "no lifecycle rule is enabled"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StoreOutcome:
     """The end of a run on one store among many."""
 
     name: str
@@ -160,8 +174,8 @@ def collect_each(
     stores: Iterable[NamedStore],
     collect_one: Callable[[Store], Collected],
     *,
-    tell: Callable[[Outcome], None],
-) -> list[Outcome]:
+    tell: Callable[[StoreOutcome], None],
+) -> list[StoreOutcome]:
     """Collect several stores, one after the other. An error of one of them stops no other.
 
     ``tell`` gets the outcome of each store as soon as it is known. All stores are done when this
@@ -172,11 +186,13 @@ def collect_each(
         store: Store | None = None
         try:
             store = named.open()
-            outcome = Outcome(named.name, store, done=collect_one(store))
+            outcome = StoreOutcome(named.name, store, done=collect_one(store))
         except Exception as error:
-            outcome = Outcome(named.name, store, error=error)
+            outcome = StoreOutcome(named.name, store, error=error)
         outcomes.append(outcome)
-        tell(outcome)
+        # Whatever is wrong with telling it, the other stores have their turn.
+        with suppress(Exception):
+            tell(outcome)
     return outcomes
 
 

@@ -71,6 +71,11 @@ class HistoryRead:
     refs: Sequence[Ref]
     busy: frozenset[str] = frozenset()
     returned: Sequence[Lease] = ()
+    editor: str | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.snapshots)
 
 
 class HeldShelf(HeldSidecar, HeldExpiration, HeldQuarantine):

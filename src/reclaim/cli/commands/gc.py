@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, cast
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.commands.apply import NOTHING_APPLIED, ApplyAnswer, applied_document, sentence
+from reclaim.cli.commands.apply import (
+    HISTORY_STAYS,
+    NOTHING_APPLIED,
+    ApplyAnswer,
+    applied_document,
+    sentence,
+)
 from reclaim.cli.options.found_plan import shown
 from reclaim.cli.options.kinds import KindOptions
 from reclaim.cli.options.limits import LimitOptions
@@ -17,7 +23,7 @@ from reclaim.cli.options.panels import LOOK_AT
 from reclaim.cli.options.plan_options import PlanningOptions
 from reclaim.cli.options.quarantining import QuarantineOptions
 from reclaim.cli.options.rules import RuleOptions
-from reclaim.cli.options.store_names import STORE, store_option
+from reclaim.cli.options.store_names import STORE
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
 from reclaim.cli.views import exits
@@ -38,11 +44,12 @@ from reclaim.cli.views.policy_view import STORED
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from reclaim.run.gc import Collected, Outcome
+    from reclaim.run.gc import Collected, StoreOutcome
     from reclaim.run.plan.planning import Plan
     from reclaim.stores.base import Store
 
 NOTHING = "nothing to collect"
+Kind = Literal["collect", "history-only", "uncommitted", "lifecycle"]
 
 
 def register(app: typer.Typer) -> None:
@@ -74,37 +81,39 @@ def gc(
 
     Example: reclaim gc --all --max-objects 100000
     """
-    from reclaim.run.gc import Collected, Outcome, collect, collect_each, find_skip_reason
+    from reclaim.run.gc import Collected, StoreOutcome, collect, collect_each, find_skip_reason
 
     if store is None and not everything:
         raise InvalidInput("give either a STORE or --all")
     if everything and planning.out is not None:
         raise InvalidInput("--out cannot be combined with --all")
-    asked = kind.read(rules, planning)
+    asked = kind.read(rules, planning, running, quarantining, limiting)
     options = planning.read(kind.rules(rules))
     limits = limiting.read()
     found_stores = session.all_stores(store) if everything else session.named_stores(store)
     with found_stores as stores, running.watched() as watcher:
-        engine = running.engine(watcher)
+        engine = kind.engine(running, watcher)
 
         def collect_one(opened: Store) -> Collected:
-            if everything and (reason := find_skip_reason(opened, asked)):
+            wanted, removal = options(opened), kind.removal(quarantining, opened)
+            if everything and (reason := find_skip_reason(opened, asked, wanted)):
                 return Collected(None, None, reason)
-            wanted, removal = options(opened), quarantining.removal(opened)
             return collect(
                 opened, engine, wanted, asked, removal=removal, limits=limits, watcher=watcher
             )
 
         if everything:
             outcomes = collect_each(
-                stores, collect_one, tell=lambda outcome: watcher.tell(Result(outcome).line())
+                stores,
+                collect_one,
+                tell=lambda outcome: watcher.tell(Result(outcome).line()),
             )
         else:
             [named] = stores
             opened = named.open()
-            outcomes = [Outcome(named.name, opened, collect_one(opened))]
-    results = [Result(outcome) for outcome in outcomes]
-    session.output.answer(Results(results, several=everything))
+            outcomes = [StoreOutcome(named.name, opened, collect_one(opened))]
+        results = [Result(outcome) for outcome in outcomes]
+        session.output.answer(Results(asked.kind.value, results, several=everything))
     if code := exits.worst(result.exit_code for result in results):
         raise typer.Exit(code)
 
@@ -175,6 +184,8 @@ class StoreCollected(AppliedDocument, PlannedDocument):
 class CollectedDocument(TypedDict):
     """The outcome for each store."""
 
+    kind: Kind
+    """The kind of run that was asked for."""
     stores: Sequence[StoreCollected]
 
 
@@ -182,7 +193,7 @@ class CollectedDocument(TypedDict):
 class Result:
     """The outcome for one store, as people and programs read it."""
 
-    outcome: Outcome
+    outcome: StoreOutcome
 
     @property
     def exit_code(self) -> int:
@@ -233,7 +244,11 @@ class Result:
             hint = f" ({failure.hint})" if failure.hint else ""
             return f"{name}: failed: {failure.message}{hint}"
         done = self._done
-        said = self._nothing() if done.applied is None else sentence(done.applied)
+        said = (
+            self._nothing()
+            if done.applied is None
+            else sentence(done.applied, edit_only=self._edit_only)
+        )
         if done.plan is None:
             return f"{name}: {said}"
         document = done.plan.document
@@ -250,22 +265,26 @@ class Result:
             )
         return f"{name}: {said}{by}{held}"
 
-    def notes(self) -> Iterator[str]:
+    def notes(self) -> Iterator[Block]:
         """More on a single store: doubts about its rules, and the way back."""
         done = self._done
         if done.plan is not None:
             for warning in done.plan.document.warnings:
                 yield f"Note: {warning}."
         if done.applied is not None:
-            named = self.outcome.store
-            assert named is not None
-            option = store_option(named.kind, named.uid)
-            yield from ApplyAnswer(named.name, done.applied, option).notes()
+            assert self.outcome.store is not None
+            assert done.plan is not None
+            yield from ApplyAnswer(self.outcome.store, done.applied, done.plan.document).notes()
 
     @property
     def _failure(self) -> Failure | None:
         error = self.outcome.error
         return None if error is None else Failure.of(error)
+
+    @property
+    def _edit_only(self) -> bool:
+        plan = self._done.plan
+        return plan is not None and plan.document.history_only is not None
 
     @property
     def _done(self) -> Collected:
@@ -274,6 +293,8 @@ class Result:
 
     def _nothing(self) -> str:
         done = self._done
+        if self._edit_only:
+            return HISTORY_STAYS
         if done.plan is None or done.plan.document.too_young is None:
             return done.note or NOTHING
         document = done.plan.document
@@ -320,12 +341,13 @@ def _planned(plan: Plan) -> PlannedDocument:
 class Results:
     """The answer: the outcome for each store. All work is done before there is one."""
 
+    kind: Kind
     results: Sequence[Result]
     several: bool
     """Whether it is for all stores of a place; the answer for a single one says more."""
 
     def document(self) -> CollectedDocument:
-        return {"stores": [result.document() for result in self.results]}
+        return {"kind": self.kind, "stores": [result.document() for result in self.results]}
 
     def view(self) -> Iterator[Block]:
         for result in self.results:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from reclaim.cli.command import command
+from reclaim.cli.options.found_plan import FoundPlan
 from reclaim.cli.options.kinds import KindOptions
 from reclaim.cli.options.plan_options import PlanningOptions
 from reclaim.cli.options.rules import RuleOptions
 from reclaim.cli.options.store_names import STORE
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
+from reclaim.cli.views.plan_history import read_history
 from reclaim.cli.views.plan_view import Summary
 
 
@@ -37,9 +40,12 @@ def plan(
     """
     from reclaim.run.gc import plan_request
 
-    asked = kind.read(rules, planning)
+    asked = kind.read(rules, planning, running)
     options = planning.read(kind.rules(rules))
     with session.stores(store) as [opened], running.watched() as watcher:
-        wanted = options(opened)
-        made = plan_request(opened, running.engine(watcher), wanted, asked, watcher=watcher)
-    session.output.answer(Summary(made.place, made.document, made.not_recorded))
+        wanted, engine = options(opened), kind.engine(running, watcher)
+        made = plan_request(opened, engine, wanted, asked, watcher=watcher)
+    summary = Summary(made.place, made.document, made.not_recorded)
+    if kind.history_only:
+        summary = replace(summary, commits=read_history(FoundPlan.at(made.place, made.document)))
+    session.output.answer(summary)

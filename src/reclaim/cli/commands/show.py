@@ -133,7 +133,7 @@ def show(
     if held:
         session.output.answer(HeldAnswer(summary, found, limit))
         return
-    history = read_history(found, everything=everything, all_reasons=reasons)
+    history = read_history(found, everything=everything, all_reasons=reasons, listed_by="--all")
     session.output.answer(replace(summary, commits=history))
 
 

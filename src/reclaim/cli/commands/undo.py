@@ -21,7 +21,6 @@ from reclaim.cli.views.output import Block
 from reclaim.errors import NotFound
 
 if TYPE_CHECKING:
-    from reclaim.catalog import Repository
     from reclaim.run.undo.undo_run import Undone
     from reclaim.run_record import RunRecord
     from reclaim.stores.base import Store
@@ -47,10 +46,10 @@ def undo(
 ) -> None:
     """Take a run back: an expiration, an apply with --quarantine, the history edit of an apply that
     deleted, or what a lifecycle run that was cut off has not deleted. Safe to run again."""
-    from reclaim.catalog.collection.undo.editors import EXPIRE
     from reclaim.run.roots.cut_off import can_be_given_up
-    from reclaim.run.undo.undo_edit import edits_alone
+    from reclaim.run.undo.undo_edit import edits_alone, undo_edit
     from reclaim.run.undo.undo_run import Undone, undo_run
+    from reclaim.run_record import EXPIRE
     from reclaim.stores.registry import find, find_all, find_foreign
 
     foreign = None if store is None else find_foreign(store)
@@ -71,7 +70,7 @@ def undo(
                 done = undo_run(own, running.engine(watcher), run, watcher=watcher)
             answer = UndoAnswer.of(own, done, given_up=True)
         elif record.kind == EXPIRE or edits_alone(record):
-            left = _undo_history(own, repository, record)
+            left = undo_edit(own, run)
             answer = UndoAnswer.of(own, Undone(run, left=tuple(left)), record)
         else:
             answer = UndoAnswer.of(own, _bring_back(own, run, running))
@@ -207,16 +206,6 @@ def _naming_other_stores() -> Iterator[None]:
             raise
         hint = f"{error.hint}; {OTHER_STORE}" if error.hint else OTHER_STORE
         raise NotFound(error.message, hint=hint, **error.details) from error
-
-
-def _undo_history(store: Store, repository: Repository, run: RunRecord) -> Sequence[str]:
-    """Take back a run that did nothing but edit history; needs no Spark."""
-    from reclaim.catalog.collection.undo.editors import EXPIRE
-    from reclaim.run.undo.undo_edit import undo_edit
-
-    if run.kind == EXPIRE:
-        return repository.undo(run.id)
-    return undo_edit(store, run.id)
 
 
 def _bring_back(store: Store, run: str, running: RunOptions) -> Undone:

@@ -9,29 +9,58 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.config.settings import OPTION, current
+from reclaim.cli.options.limits import LimitOptions
 from reclaim.cli.options.panels import KIND, LOOK_AT
-from reclaim.cli.options.plan_options import PlanningOptions
+from reclaim.cli.options.quarantining import QuarantineOptions
 from reclaim.cli.options.rules import RuleOptions
+from reclaim.cli.running import RunOptions
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from reclaim.cli.progress.watching import Watch
+    from reclaim.engine.base import Engine
     from reclaim.run.gc import RunRequest
+    from reclaim.run.sweep.removal import Removal
+    from reclaim.stores.base import Store
 
-UNCOMMITTED, LIFECYCLE = "--uncommitted", "--lifecycle"
+HISTORY_ONLY, UNCOMMITTED, LIFECYCLE = "--history-only", "--uncommitted", "--lifecycle"
 
 OF_KINDS = {
+    "ref": (HISTORY_ONLY,),
     "branch": (UNCOMMITTED,),
     "full": (UNCOMMITTED, LIFECYCLE),
 }
 """Options that go only with some kinds."""
-OF_PARTS = {"min_age", "out", "unsafe_allow_fraction"}
-"""Options of a plan that go with ``--uncommitted`` and ``--lifecycle`` as well."""
+RULES = {field.name for field in fields(RuleOptions)}
+OF_DELETIONS = {
+    *("min_age", "unsafe_allow_fraction"),
+    *(
+        field.name
+        for group in (RunOptions, QuarantineOptions, LimitOptions)
+        for field in fields(group)
+    ),
+}
+OF_EVERY_KIND = {"out"}
+TAKEN = {
+    HISTORY_ONLY: OF_EVERY_KIND | RULES,
+    UNCOMMITTED: OF_EVERY_KIND | OF_DELETIONS,
+    LIFECYCLE: OF_EVERY_KIND | OF_DELETIONS,
+}
+"""The options of other groups that go with a kind. All of them go with a collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class KindOptions:
     """The kind of run, and the options that only this kind has."""
 
+    history_only: Annotated[
+        bool,
+        typer.Option(
+            HISTORY_ONLY,
+            help="Only take commits out of the history by the rules; deletes no bytes.",
+            rich_help_panel=KIND,
+        ),
+    ] = False
     uncommitted: Annotated[
         bool,
         typer.Option(
@@ -47,6 +76,16 @@ class KindOptions:
             LIFECYCLE, help="Only what the stored lifecycle rules match.", rich_help_panel=KIND
         ),
     ] = False
+    ref: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ref",
+            metavar="REF",
+            help="With --history-only: edit only what this ref reaches; repeatable.",
+            show_default=False,
+            rich_help_panel=LOOK_AT,
+        ),
+    ] = None
     branch: Annotated[
         str | None,
         typer.Option(
@@ -65,8 +104,8 @@ class KindOptions:
         ),
     ] = False
 
-    def read(self, rules: RuleOptions, planning: PlanningOptions) -> RunRequest:
-        """The kind that was asked for; refuses options that do not go with this kind."""
+    def read(self, *groups: Any) -> RunRequest:
+        """The kind that was asked for; refuses options in other groups that do not go with it."""
         from reclaim.run.gc import RunKind, RunRequest
 
         chosen = self._chosen()
@@ -75,19 +114,35 @@ class KindOptions:
                 raise InvalidInput(f"--{option} goes only with {' or '.join(kinds)}")
         if not chosen:
             return RunRequest()
-        given = [*given_options(rules), *given_options(planning)]
-        for option in given:
-            if option not in OF_PARTS:
-                raise InvalidInput(f"{flag(option)} does not go with {chosen}")
-        return RunRequest(RunKind(chosen.removeprefix("--")), branch=self.branch, full=self.full)
+        for group in groups:
+            for option in given_options(group):
+                if option not in TAKEN[chosen]:
+                    raise InvalidInput(f"{flag(option)} does not go with {chosen}")
+        kind = RunKind(chosen.removeprefix("--"))
+        return RunRequest(kind, tuple(self.ref or ()), self.branch, self.full)
 
     def rules(self, rules: RuleOptions) -> RuleOptions:
         """The retention rules of this kind: a kind without such rules ignores a stored policy."""
-        return RuleOptions(no_policy=True) if self._chosen() else rules
+        with_rules = self._chosen() in ("", HISTORY_ONLY)
+        return rules if with_rules else RuleOptions(no_policy=True)
+
+    def engine(self, running: RunOptions, watch: Watch) -> Engine:
+        """The engine of this kind: an edit of the history needs neither Spark nor Java."""
+        return running.local_engine() if self.history_only else running.engine(watch)
+
+    def removal(self, quarantining: QuarantineOptions, store: Store) -> Removal:
+        """How this kind removes objects: an edit of the history removes none."""
+        from reclaim.run.sweep.removal import DELETE
+
+        return DELETE if self.history_only else quarantining.removal(store)
 
     def _chosen(self) -> str:
         """The option of the kind; "" for a collection of everything."""
-        named = {UNCOMMITTED: self.uncommitted, LIFECYCLE: self.lifecycle}
+        named = {
+            HISTORY_ONLY: self.history_only,
+            UNCOMMITTED: self.uncommitted,
+            LIFECYCLE: self.lifecycle,
+        }
         chosen = [option for option, asked in named.items() if asked]
         if len(chosen) > 1:
             raise InvalidInput(f"{' and '.join(chosen)} exclude each other")
@@ -108,4 +163,4 @@ def given_options(options: Any) -> Iterator[str]:
 
 def flag(option: str) -> str:
     """The name of an option on the command line."""
-    return "--" + option.replace("_", "-")
+    return "--" + option.removesuffix("_name").replace("_", "-")

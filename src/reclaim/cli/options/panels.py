@@ -24,7 +24,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "Data": ("repo", "put", "get", "ls", "rm", "cp", "mv", "stage"),
     "History": ("commit", "branch", "tag", "merge", "diff", "log", "reset", "revert"),
     "Retention": (
-        *("policy", "lifecycle", "expire", "plan", "show", "apply", "gc", "undo", "purge", "runs"),
+        *("policy", "lifecycle", "plan", "show", "apply", "gc", "undo", "purge", "runs"),
     ),
     "Administration": (
         *("init", "demo", "doctor", "lease", "lock", "clean", "reap", "config", "help"),

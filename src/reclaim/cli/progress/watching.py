@@ -79,9 +79,7 @@ class Watch:
 
     def tell(self, line: str) -> None:
         """Show a line on the work of several runs: what is done so far."""
-        # Whatever is wrong with a progress line, the run goes on.
-        with suppress(Exception):
-            self._face.tell(printable(line))
+        self._face.tell(printable(line))
 
     def tick(self) -> None:
         """Show how far the stage is that runs now."""

@@ -23,7 +23,6 @@ from reclaim.engine.local.shielding import shielded
 from reclaim.engine.local.uncommitted import not_among
 from reclaim.engine.requests import FindRequest
 from reclaim.engine.tasks import lifecycle, lifecycle_plan, lifecycle_ranges
-from reclaim.engine.tasks.index import ADDRESSES as NAMES
 from reclaim.engine.tasks.index import (
     CountedReads,
     IndexCounts,
@@ -36,6 +35,7 @@ from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.lifecycle import ADDRESSES, HELD, RANGES, ROWS
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits
 from reclaim.engine.tasks.looking_up import guards_of, look_up
+from reclaim.engine.tasks.parts import ADDRESSES as NAMES
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.engine.tasks.rule_changes import FOUND, RuleChanges, find_changed_parts, select_rows
 from reclaim.policy.lifecycle.classes import BranchClasses

@@ -13,15 +13,13 @@ from reclaim.engine.answers import Candidates
 from reclaim.engine.local.sampled import count_sampled, sample_of
 from reclaim.engine.local.shielding import shielded
 from reclaim.engine.requests import FindRequest
-from reclaim.engine.tasks import dead_entries, judging, looking_up
+from reclaim.engine.tasks import judging, looking_up
 from reclaim.engine.tasks.index import CountedReads
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part
-from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.sampling import listed_part
 from reclaim.engine.uncommitted import (
-    DeadEntries,
-    DeadRequest,
     UncommittedFindings,
     UncommittedSearch,
 )
@@ -36,18 +34,6 @@ class UncommittedSteps:
 
     _open: Opener
     _step: Callable[[str], None]
-
-    def dead_entries(self, request: DeadRequest) -> DeadEntries:
-        self._step("dead")
-        format, place = request.format, request.place
-        storage, own = format.view(self._open(format.root)), self._open(place.url)
-        counts = dead_entries.DeadCounts()
-        tables = [
-            table
-            for part in request.containers
-            for table in dead_entries.read_dead(format, storage, read_part(own, part), counts)
-        ]
-        return DeadEntries(self._write(place, "part", READ, tables), counts)
 
     def _search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
         """Find candidates by the index, and note what the next run needs."""

@@ -27,10 +27,10 @@ from reclaim.engine.lifecycle import (
     Rejudged,
     RejudgeRequest,
 )
+from reclaim.engine.pipelines.live_keys import Keys, sample_in
 from reclaim.engine.requests import FindRequest
-from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.finding import Finder, Keys, run_here, sample_in
-from reclaim.engine.spark.frames import Frames, Lines, map_rows
+from reclaim.engine.spark.finding import Finder, run_here
+from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.work import lifecycle, lifecycle_later
 from reclaim.engine.spark.work.lifecycle import (
     ADDRESS_FILE,
@@ -43,8 +43,6 @@ from reclaim.engine.spark.work.lifecycle import (
     SHARE,
     Wanted,
 )
-from reclaim.engine.spark.work.lines import after, files_table
-from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.spark.work.uncommitted import write_names
 from reclaim.engine.tasks import lifecycle_ranges, sampling
 from reclaim.engine.tasks.index import Span, overlapping
@@ -53,6 +51,8 @@ from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS
 from reclaim.engine.tasks.parts import Part, open_storage, read_part, write_part
 from reclaim.engine.tasks.rule_changes import RuleChanges, find_changed_parts
 from reclaim.engine.tasks.sampling import Sample
+from reclaim.engine.work.lines import Lines, Work, after, files_table
+from reclaim.engine.work.parts import read_parts
 
 LOOKED_UP_BY_A_TASK = 500
 """Objects that are worth a task of their own to look them up."""

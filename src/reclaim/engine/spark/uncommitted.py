@@ -14,35 +14,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from reclaim.engine.answers import NO_CONTAINERS, Candidates, Objects, Read
+from reclaim.engine.pipelines.finding import count_looked_at, judged
+from reclaim.engine.pipelines.incremental import guards_in
+from reclaim.engine.pipelines.live_keys import Keys, sample_in
 from reclaim.engine.requests import FindRequest
-from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.finding import Finder, Keys, count_looked_at, judged, run_here, sample_in
-from reclaim.engine.spark.frames import Frames, Lines, Spread, map_rows
-from reclaim.engine.spark.incremental import (
-    ENTRIES_ON_DRIVER,
-    count_entries,
-    few_containers,
-    guards_in,
-)
-from reclaim.engine.spark.work import candidates, uncommitted
-from reclaim.engine.spark.work.candidates import Source
-from reclaim.engine.spark.work.containers import JOIN_KEY, extra_sources, write_keys
-from reclaim.engine.spark.work.lines import Tables, after, files_table
-from reclaim.engine.spark.work.parts import read_parts
+from reclaim.engine.spark.finding import Finder, run_here
+from reclaim.engine.spark.frames import Frames, Spread, map_rows
+from reclaim.engine.spark.work import uncommitted
 from reclaim.engine.spark.work.uncommitted import THERE
-from reclaim.engine.tasks.dead_entries import DeadCounts
-from reclaim.engine.tasks.index import ADDRESSES
 from reclaim.engine.tasks.judging import SURVIVORS
-from reclaim.engine.tasks.parts import Part
-from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.engine.tasks.parts import ADDRESSES, Part
+from reclaim.engine.tasks.reading import READ
 from reclaim.engine.tasks.sampling import listed_part
-from reclaim.engine.uncommitted import (
-    DeadEntries,
-    DeadRequest,
-    UncommittedFindings,
-    UncommittedSearch,
-)
-from reclaim.stores.format import CONTAINERS
+from reclaim.engine.uncommitted import UncommittedFindings, UncommittedSearch
+from reclaim.engine.work import candidates
+from reclaim.engine.work.candidates import Source
+from reclaim.engine.work.containers import JOIN_KEY, extra_sources, write_keys
+from reclaim.engine.work.lines import Lines, Tables, Work, after, files_table
+from reclaim.engine.work.parts import read_parts
 
 LOOKED_UP_BY_A_TASK = 500
 """Objects that are worth a task of their own to look them up."""
@@ -57,24 +46,6 @@ class UncommittedJobs:
     def __init__(self, frames: Frames, finder: Finder) -> None:
         self._frames = frames
         self._finder = finder
-
-    def dead_entries(self, request: DeadRequest) -> DeadEntries:
-        if not request.containers:
-            return DeadEntries()
-        write = partial(uncommitted.write_dead, request.format, request.place)
-        few = few_containers(self._finder, request.place.url, request.containers, live=False)
-        if few is not None and count_entries(few) <= ENTRIES_ON_DRIVER:
-            lines = run_here(write, few)
-        else:
-            rows = self._containers(request.place.url, request.containers)
-            count = sum(part.rows for part in request.containers)
-            spread = rows.where(F.col("cause") != LIVE).repartition(self._tasks(count))
-            lines = self._frames.run(spread, write)
-        counts = DeadCounts()
-        for report in lines.reports():
-            found = {**report, "partitions": set(report["partitions"])}
-            counts.add(DeadCounts(**found))
-        return DeadEntries(lines.parts, counts)
 
     def search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
         """Find candidates by the index, and note what the next run needs.
@@ -264,12 +235,6 @@ class UncommittedJobs:
         best = F.min(F.struct("cause", "path", "kind")).alias("best")
         each = rows.groupBy("address").agg(best)
         return each.select("address", "best.path", "best.kind", "best.cause")
-
-    def _containers(self, url: str, parts: Sequence[Part]) -> DataFrame:
-        return self._frames.rows_of(url, parts, CONTAINERS)
-
-    def _tasks(self, count: int) -> int:
-        return max(1, min(2 * self._frames.tasks, count))
 
 
 def _as_they_are(tables: Tables) -> Tables:

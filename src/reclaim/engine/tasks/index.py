@@ -54,9 +54,6 @@ WRITTEN = pa.schema(
 )
 """The index as its files have it."""
 
-ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
-"""Ranges that the index has, and any other addresses of which nothing else is known."""
-
 
 @dataclass(slots=True)
 class CountedReads:

@@ -10,7 +10,7 @@ from reclaim.errors import PlanRefused, TooMuch
 from reclaim.model import instant_text
 from reclaim.run.plan.plan_document import PlanDocument
 from reclaim.run.sweep.removal import OPTIONS, Removal
-from reclaim.run_record import COLLECT, Action, Phase, RunRecord
+from reclaim.run_record import Action, Phase, RunRecord
 from reclaim.safety import SAFETY
 from reclaim.stores.base import Store
 
@@ -54,14 +54,15 @@ def check_begun(
     if run is None:
         return
     run.check(Action.APPLY)
-    if run.kind != COLLECT:
+    if run.kind != planned.run_kind:
         raise PlanRefused(
             f"the plan has the id of run {run.id}, which is of another kind ({run.kind})",
             hint="the plan was changed; plan it again",
         )
     _check_same_plan(run, place, planned, trusted=trusted)
     begun_with = run.quarantine.removal if run.quarantine else None
-    if run.phase is not Phase.STOPPED and begun_with != removal.name:
+    takes_objects = planned.history_only is None
+    if takes_objects and run.phase is not Phase.STOPPED and begun_with != removal.name:
         option = OPTIONS[begun_with]
         raise PlanRefused(
             f"this plan was first applied with {option}",

@@ -29,6 +29,8 @@ from reclaim.run.apply.confirming import confirm
 from reclaim.run.apply.context import ApplyContext
 from reclaim.run.apply.editing import Editing
 from reclaim.run.apply.exclusion import exclude as leave_out
+from reclaim.run.apply.finished_plan import applied_by
+from reclaim.run.apply.history_applying import HistoryApplying
 from reclaim.run.apply.left_out import list_left_out
 from reclaim.run.apply.limits import NO_LIMITS, Limits
 from reclaim.run.apply.trust import find_basis, is_trusted
@@ -71,6 +73,9 @@ def apply_plan(
     storage = opener(place.url)
     planned = planned or plan_file.read(storage, place)
     globs = check_globs(exclude)
+    if planned.history_only is not None:
+        # It takes no objects, in any way, and leaves none out.
+        removal, globs = DELETE, ()
     check_plan(planned, store)
     limits.check(planned, hint="nothing was changed; review the plan, or allow more")
     removal.check(store, planned)
@@ -84,8 +89,9 @@ def apply_plan(
     basis = find_basis(
         store, engine, place, planned, own=own, digest=digest, watcher=watching, opener=opener
     )
-    # A lock is not held while Spark starts.
-    engine.start()
+    if planned.history_only is None:
+        # A lock is not held while Spark starts.
+        engine.start()
     exclusion = None
     if globs:
         exclusion = leave_out(
@@ -101,7 +107,6 @@ def apply_plan(
     with store.lock(planned.run) as held:
         earlier = store.find_run(planned.run)
         check_begun(earlier, removal, place, planned, globs, trusted=trusted)
-        applying = CollectionApplying if planned.lifecycle is None else LifecycleApplying
         context = ApplyContext(
             store,
             held,
@@ -116,7 +121,13 @@ def apply_plan(
             opener,
             earlier,
         )
-        return applying(context).run()
+        if planned.history_only is None:
+            applying = CollectionApplying if planned.lifecycle is None else LifecycleApplying
+            return applying(context).run()
+        if earlier is not None and earlier.phase is Phase.DONE:
+            # Another edit in its name would hide from an undo what this one was.
+            return applied_by(earlier, store, place)
+        return HistoryApplying(context).run()
 
 
 class CollectionApplying(Applying):

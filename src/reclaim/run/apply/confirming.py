@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.requests import ConfirmRequest, ExpandRequest
 from reclaim.engine.tasks.parts import Part
@@ -72,8 +73,9 @@ def _drop_reached(
     if fresh.num_rows:
         place, known = context.own.below("containers"), _known_containers(context)
         request = ExpandRequest(context.store.format, fresh, place, known=known)
-        revived = context.engine.expand(request)
-    found = context.engine.confirm(
+        revived = pipelines.expand(context.engine, request)
+    found = pipelines.confirm(
+        context.engine,
         ConfirmRequest(
             context.store.format,
             context.basis.candidates,
@@ -83,7 +85,7 @@ def _drop_reached(
             done,
             context.own.below("objects"),
             context.work,
-        )
+        ),
     )
     complete = (
         ("containers of snapshots", fresh.num_rows, revived.of_snapshots),

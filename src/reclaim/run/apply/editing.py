@@ -84,6 +84,7 @@ class Editing:
             decided.expired,
             decided.released,
             decided.delete_refs,
+            () if self._document.history_only is None else self._document.history_only.refs,
         )
         again = make_edit(reviewed, held.read_history, make)
         return count_edit(again.edit, again.released)

@@ -16,7 +16,7 @@ from reclaim.run.apply.trust import is_trusted
 from reclaim.run.plan import plan_snapshots
 from reclaim.run.plan.plan_document import PlanDocument
 from reclaim.run.sweep.removal import Removal
-from reclaim.run_record import COLLECT, Phase, RunRecord
+from reclaim.run_record import Phase, RunRecord
 from reclaim.stores.base import Store
 
 
@@ -33,7 +33,9 @@ class FinishedPlan:
 
 def is_empty(planned: PlanDocument, place: Place, opener: Opener = open_storage) -> bool:
     """Whether a plan deletes nothing and leaves the history as it is."""
-    if planned.candidates or planned.dead or planned.deleted_refs:
+    if planned.candidates or planned.deleted_refs:
+        return False
+    if planned.dead and planned.history_only is None:
         return False
     return not plan_snapshots.read(opener(place.url), planned.snapshots.part).reparent
 
@@ -57,7 +59,7 @@ def settle_plan(
     if run is not None:
         if not _leaves_nothing(run, exclude):
             return None
-        return FinishedPlan(_applied_by(run, store, place), run.finished_at, before=True)
+        return FinishedPlan(applied_by(run, store, place), run.finished_at, before=True)
     # Other plans leave a checkpoint for the next one.
     if not trusted or planned.uncommitted is not None or planned.lifecycle is not None:
         return None
@@ -65,14 +67,14 @@ def settle_plan(
         return None
     made = RunRecord(
         planned.run,
-        COLLECT,
+        planned.run_kind,
         Phase.DONE,
         planned.started_at,
         str(place),
         plan=planned.digest,
     )
     store.add_run(made)
-    return FinishedPlan(_applied_by(made, store, place))
+    return FinishedPlan(applied_by(made, store, place))
 
 
 def _leaves_nothing(run: RunRecord, exclude: Sequence[str]) -> bool:
@@ -89,7 +91,7 @@ def _leaves_nothing(run: RunRecord, exclude: Sequence[str]) -> bool:
     return not run.left_out.objects or set(run.left_out.globs) == set(exclude)
 
 
-def _applied_by(run: RunRecord, store: Store, place: Place) -> Applied:
+def applied_by(run: RunRecord, store: Store, place: Place) -> Applied:
     """The result of a finished run, by its record."""
     counts = run.counts
     taken = QUARANTINED if run.quarantine else DELETED

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from reclaim.run.apply.context import ApplyContext
 from reclaim.run_record import (
-    COLLECT,
     NOTHING_LEFT_OUT,
     LeftOut,
     Phase,
@@ -24,13 +23,15 @@ def first_record(context: ApplyContext) -> RunRecord:
     A window that an earlier apply promised is not shortened, also if it came to nothing.
     """
     earlier, planned = context.earlier, context.planned
+    now = context.store.clock.now()
     record = RunRecord(
         planned.run,
-        COLLECT,
+        planned.run_kind,
         Phase.STARTED,
-        planned.started_at,
+        # By the times of edits an undo tells which of them lie above another.
+        planned.started_at if planned.history_only is None else now,
         str(context.place),
-        promised=context.removal.quarantine(context.store.clock.now(), _promised(earlier)),
+        promised=context.removal.quarantine(now, _promised(earlier)),
         plan=planned.digest,
         vouched=not context.basis.compared,
         # From the start: who goes on with this run must leave out the same.

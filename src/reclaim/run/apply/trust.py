@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Part, Place
 from reclaim.errors import InvalidInput, PlanRefused, TooMuch
@@ -116,7 +117,9 @@ def find_basis(
     again = find_candidates(
         store, engine, options, besides=planned.run, watcher=watcher, opener=opener
     ).document
-    both = engine.intersect([file.part for file in again.files], files, own.below("both"))
+    both = pipelines.intersect(
+        engine, [file.part for file in again.files], files, own.below("both")
+    )
     _check_fraction(store, again, both)
     return Basis(again, both, compared=True)
 
@@ -124,7 +127,8 @@ def find_basis(
 def _check_history(planned: PlanDocument, opener: Opener, place: Place) -> None:
     """Refuse edits of the history: the rules that they follow from are the plan's own."""
     decided = plan_snapshots.read(opener(place.url), planned.snapshots.part)
-    if decided.reparent or decided.delete_refs or planned.deleted_refs:
+    edits = decided.reparent or decided.delete_refs or planned.deleted_refs
+    if edits or planned.history_only is not None:
         raise PlanRefused(
             "the plan changes history, and the store has no record of it",
             hint="give the digest that `reclaim plan` printed (--digest SHA256), or plan it again",

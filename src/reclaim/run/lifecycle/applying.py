@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.requests import ConfirmRequest
 from reclaim.engine.tasks.deleting import Deleter
@@ -161,7 +162,8 @@ class LifecycleApplying(Applying):
     def _without_done(self, going: Sequence[Part], closed: frozenset[str]) -> Sequence[Part]:
         """Without what an earlier apply of this plan has taken."""
         context = self._context
-        return context.engine.confirm(
+        return pipelines.confirm(
+            context.engine,
             ConfirmRequest(
                 context.store.format,
                 going,
@@ -171,7 +173,7 @@ class LifecycleApplying(Applying):
                 self._journal.parts(),
                 context.own.below("objects"),
                 context.work,
-            )
+            ),
         ).parts
 
     def _deleter(self) -> Deleter:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import ContainerFiles
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import ConfirmRequest
@@ -68,7 +69,8 @@ def forget_unreferenced(
     count = sum(part.rows for part in containers)
     # An engine reads none where there are said to be none.
     live = ContainerFiles(containers, 0, count, planned.expected.entries)
-    found = engine.confirm(
+    found = pipelines.confirm(
+        engine,
         ConfirmRequest(
             store.format,
             asked,
@@ -78,7 +80,7 @@ def forget_unreferenced(
             (),
             own.below("forgotten"),
             own.below("work"),
-        )
+        ),
     )
     for what, expected, read in (
         ("containers", count, found.read.containers),

@@ -9,6 +9,7 @@ from datetime import date
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects
 from reclaim.engine.base import Engine
 from reclaim.engine.incremental import CopyRequest, Indexed, IndexRequest
@@ -46,14 +47,14 @@ from reclaim.run.plan.plan_document import (
     LifecycleRuleDate,
     PlanSections,
 )
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
-from reclaim.run.plan.run_kind import (
+from reclaim.run.plan.plan_kind import (
     FullRunNeeded,
     MarkedContainers,
     ObjectListing,
-    RunKind,
+    PlanKind,
     WhyFull,
 )
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.run.record.checkpoints import (
     Kind,
     Start,
@@ -126,7 +127,7 @@ def check_rules(store: Store, policy: LifecyclePolicy) -> None:
     BranchClasses.of(date_rules(policy, store.clock.now().date()))
 
 
-class LifecycleRules(RunKind):
+class LifecycleRules(PlanKind):
     """A run of lifecycle rules: it takes what rules match wherever something refers to it."""
 
     takes_referenced = True
@@ -234,13 +235,15 @@ class LifecycleRules(RunKind):
             return containers
         # Paths of what live ranges list are judged with their entries.
         place, known = self.context.work.below("dead"), self._ranges.containers
-        return self._engine.expand(ExpandRequest(self._store.format, named, place, known=known))
+        return pipelines.expand(
+            self._engine, ExpandRequest(self._store.format, named, place, known=known)
+        )
 
     def _copy_known(self, checkpoint: LifecycleCheckpoint) -> Sequence[Part]:
         """The ranges of the checkpoint, where all other files of the plan are."""
         place = self.context.work.below("known")
         url = self._store.storage.url
-        copied = self._engine.copy(CopyRequest(checkpoint.ranges, url, place))
+        copied = pipelines.copy(self._engine, CopyRequest(checkpoint.ranges, url, place))
         self._bytes += copied.bytes
         return copied.parts
 
@@ -303,7 +306,7 @@ class LifecycleRules(RunKind):
             found=self.context.place.below("lifecycle"),
             earlier=earlier,
         )
-        found = self._engine.find(replace(request, lifecycle=search))
+        found = pipelines.find(self._engine, replace(request, lifecycle=search))
         # Of the ranges that the index has, an earlier run has counted what was read.
         counts = self._indexed.counts
         found.read.entries = counts.known_entries + counts.entries

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.requests import ConfirmRequest
 from reclaim.engine.tasks.parts import Part, hashed_part, read_part
@@ -74,7 +75,8 @@ class Promotion:
         # Live containers list candidates here, so that all that is promised has to be read.
         seen = hold_roots(context.observe(), context.roots.once_marked(known=()))
         check_protected(self._store, context.planned, seen)
-        found = self._engine.confirm(
+        found = pipelines.confirm(
+            self._engine,
             ConfirmRequest(
                 self._store.format,
                 context.basis.candidates,
@@ -84,7 +86,7 @@ class Promotion:
                 done,
                 context.own.below("objects"),
                 context.work,
-            )
+            ),
         )
         if found.read.held != seen.held_count:
             raise IncompleteRead(
@@ -194,7 +196,7 @@ class Promotion:
         parts = [
             hashed_part(file, rows) for file, rows in zip(written.files, written.rows, strict=True)
         ]
-        going = self._engine.intersect(candidates, parts, context.own.below("going"))
+        going = pipelines.intersect(self._engine, candidates, parts, context.own.below("going"))
         if count_rows(going) != written.count:
             raise IncompleteRead(
                 f"the store has {written.count} addresses that run {context.run} claimed, and the "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.incremental import CarryRequest, CopyRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part
@@ -71,17 +72,19 @@ def save_lifecycle(
         return None
 
     def write_section(own: Place, storage: Storage) -> LifecycleSection:
-        ranges = engine.copy(
-            CopyRequest([file.part for file in notes.ranges], place.url, own.below("reached"))
+        ranges = pipelines.copy(
+            engine,
+            CopyRequest([file.part for file in notes.ranges], place.url, own.below("reached")),
         ).parts
-        carried = engine.carry(
+        carried = pipelines.carry(
+            engine,
             CarryRequest(
                 store.format,
                 [file.part for file in (*notes.held, *planned.files)],
                 journal,
                 place,
                 own.below("carried"),
-            )
+            ),
         ).parts
         commits = copy_part(
             opener(place.url), storage, notes.commits.part, own.at("commits.parquet")

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import Candidates, ContainerFiles, Surveyed
 from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.decide import Decided
-from reclaim.run.plan.run_kind import MarkedContainers, ObjectListing, RunKind, WhyFull
+from reclaim.run.plan.plan_kind import MarkedContainers, ObjectListing, PlanKind, WhyFull
 from reclaim.storage import LISTED, KeyRange
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots, SurveysContainers
@@ -20,7 +21,7 @@ from reclaim.stores.observation import Observation, Survey
 from reclaim.urls import is_odd
 
 
-class Collection(RunKind):
+class Collection(PlanKind):
     """A collection of everything that nothing reaches."""
 
     lists_all = True
@@ -39,7 +40,7 @@ class Collection(RunKind):
         return MarkedContainers(containers, containers.parts, dead=containers)
 
     def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
-        return self.context.engine.find(request)
+        return pipelines.find(self.context.engine, request)
 
 
 def make_collection(context: PlanContext, why_full: WhyFull | None) -> Collection:  # noqa: ARG001
@@ -81,14 +82,15 @@ def expand(
     known: Sequence[Part] = (),
 ) -> ContainerFiles:
     """The containers that snapshots need, and those that only dead ones have."""
-    return context.engine.expand(
+    return pipelines.expand(
+        context.engine,
         ExpandRequest(
             context.store.format,
             named,
             context.place.below("containers"),
             known=known,
             surveyed=surveyed,
-        )
+        ),
     )
 
 

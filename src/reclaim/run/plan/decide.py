@@ -83,6 +83,7 @@ def decide_seen(
     policy: Policy,
     seen: Observation,
     *,
+    limit: Sequence[str] = (),
     delete_expired_tags: bool = False,
     delete_expired_branches: bool = False,
     predict: Predict | None = None,
@@ -91,7 +92,8 @@ def decide_seen(
 ) -> Decided:
     """Decide from what a store was seen to be; by its own rules, where it has them.
 
-    What is ``spared`` counts as live although nothing names it.
+    What is ``spared`` counts as live although nothing names it. ``limit`` has the names of the refs
+    that the edit is narrowed to.
     """
     check_counts(
         (seen.expected.snapshots, seen.read.snapshots),
@@ -112,6 +114,7 @@ def decide_seen(
         promised=seen.promised | seen.too_young,
         busy=seen.busy,
         now=seen.read_at,
+        limit=limit,
         delete_expired_tags=delete_expired_tags,
         delete_expired_branches=delete_expired_branches,
         predict=predict,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.incremental import Copied, CopyRequest, Indexed, IndexRequest
 from reclaim.errors import IncompleteRead
@@ -36,7 +37,7 @@ def copy_known(context: PlanContext, start: Start[Any]) -> Copied:
     section = None if start.section is None else start.section.section
     ranges = start.checkpoint.manifest.ranges_since(section)
     place = context.work.below("indexed")
-    return context.engine.copy(CopyRequest(ranges, context.store.storage.url, place))
+    return pipelines.copy(context.engine, CopyRequest(ranges, context.store.storage.url, place))
 
 
 def index_ranges(engine: Engine, request: IndexRequest, counts: ContainerCounts) -> Indexed:
@@ -44,7 +45,7 @@ def index_ranges(engine: Engine, request: IndexRequest, counts: ContainerCounts)
 
     ``counts`` are those of the containers in the request, as they were counted on their way there.
     """
-    indexed = engine.index(request)
+    indexed = pipelines.index(engine, request)
     found = indexed.counts
     for what, expected, read in (
         ("containers", counts.containers, found.known + found.containers),

@@ -15,6 +15,7 @@ from reclaim.engine.answers import ContainerFiles
 from reclaim.engine.tasks.parts import Part
 from reclaim.history import Holder
 from reclaim.policy.lifecycle import DatedRule
+from reclaim.run_record import COLLECT, EXPIRE
 
 FORMAT = 2
 OF_RUNS = ("record", "run", "work", "quarantine")
@@ -291,12 +292,20 @@ class Lifecycle(_Incremental):
         return [rule.dated for rule in self.rules]
 
 
+class HistoryOnly(_Model):
+    """A plan that edits the history and deletes nothing."""
+
+    refs: list[str] = []
+    """The names of the branches and tags that the edit is narrowed to; all if there are none."""
+
+
 @dataclass(frozen=True, slots=True)
 class PlanSections:
     """The sections of a plan that only some kinds of runs have."""
 
     uncommitted: Uncommitted | None = None
     lifecycle: Lifecycle | None = None
+    history_only: HistoryOnly | None = None
 
 
 NO_SECTIONS = PlanSections()
@@ -363,7 +372,14 @@ class PlanDocument(_Model):
     """For a run on uncommitted data."""
     lifecycle: Lifecycle | None = None
     """For a run of lifecycle rules."""
+    history_only: HistoryOnly | None = None
+    """For a run that edits the history and deletes nothing."""
     digest: str = ""
+
+    @property
+    def run_kind(self) -> str:
+        """The kind of the run that applies it."""
+        return COLLECT if self.history_only is None else EXPIRE
 
     @property
     def edits_history(self) -> bool:

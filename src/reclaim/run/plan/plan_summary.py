@@ -24,6 +24,7 @@ from reclaim.run.plan.plan_document import (
     Group,
     HeldBy,
     HistoryChange,
+    HistoryOnly,
     Large,
     LibraryEdit,
     Noncurrent,
@@ -120,7 +121,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         too_young=_too_young(findings),
         history=_history(decided),
         going=_groups(found.verdict.going),
-        staying=_staying(found, store),
+        staying=[] if findings.sections.history_only else _staying(found, store),
         largest=[
             Large(bytes=size, address=address, path=path)
             for size, address, path in found.verdict.largest
@@ -129,6 +130,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
             *seen.warnings,
             *_unmatched(findings.policy, seen, store),
             *_warnings(decided, store, findings.noncurrent),
+            *_inexact(store, findings.sections.history_only),
             *_irreversible(store, findings.library_edit),
             *_odd(store, found),
             *_in_doubt(findings.protection, store),
@@ -143,6 +145,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         protected=[File.of(part) for part in findings.protection.matches.parts],
         uncommitted=findings.sections.uncommitted,
         lifecycle=findings.sections.lifecycle,
+        history_only=findings.sections.history_only,
     )
 
 
@@ -233,7 +236,10 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
             "the rules keep, because they stand below older ones: this run leaves them, and a "
             f"later one takes them unless a branch or a tag is made there: {names}"
         )
-    if not store.exact:
+
+
+def _inexact(store: Store, history_only: HistoryOnly | None) -> Iterator[str]:
+    if not store.exact and history_only is None:
         yield f"{store.noun}s that nothing refers to yet are protected by --min-age alone"
 
 

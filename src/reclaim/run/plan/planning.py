@@ -46,8 +46,8 @@ from reclaim.run.plan.context import PlanContext, YoungRuns
 from reclaim.run.plan.dead_snapshots import CAUSES, causes_of, find_containers, find_dead_ids
 from reclaim.run.plan.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.plan.plan_document import LibraryEdit, Noncurrent, PlanDocument
+from reclaim.run.plan.plan_kind import MakeKind, ObjectListing, PlanKind
 from reclaim.run.plan.plan_summary import PlanFindings, summarize
-from reclaim.run.plan.run_kind import MakeKind, ObjectListing, RunKind
 from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Silent, Stages, Watcher
 from reclaim.run.roots.protection import Protection, find_protection
@@ -217,7 +217,7 @@ class Planning:
             return False
         return not self._live <= {snapshot.id for snapshot in seen.snapshots}
 
-    def _plan(self, context: PlanContext, kind: RunKind) -> Plan:
+    def _plan(self, context: PlanContext, kind: PlanKind) -> Plan:
         store, engine, options = self._store, self._engine, self._options
         stage, work = context.stages.stage, context.work
         with stage("check"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.incremental import CopyRequest
 from reclaim.engine.tasks.parts import Opener, Place
@@ -56,7 +57,9 @@ def save_checkpoint(
             return None
         before = found.manifest
     parts, ranges = (
-        engine.copy(CopyRequest([file.part for file in files], place.url, own.below(folder))).parts
+        pipelines.copy(
+            engine, CopyRequest([file.part for file in files], place.url, own.below(folder))
+        ).parts
         for files, folder in ((notes.index, "index"), (notes.indexed, "ranges"))
     )
     section = write_section(own, storage)

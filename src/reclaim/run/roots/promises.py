@@ -19,6 +19,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.requests import NeededRequest
 from reclaim.engine.tasks.parts import Opener, Part, read_part, write_hashed
 from reclaim.engine.tasks.promised import COVERED, PROMISED, Unread, promised_containers
@@ -89,7 +90,8 @@ def hold_needed_by_promises(seen: Observation, request: RootRequest) -> Observat
     if not promised.num_rows:
         return seen
     within = request.place.below(f"promised-{new_uid()}")
-    needed = request.engine.needed(NeededRequest(store.format, promised, within, marked.known))
+    asked = NeededRequest(store.format, promised, within, marked.known)
+    needed = pipelines.needed(request.engine, asked)
     if needed.unread.count:
         raise _not_read(store, needed.unread, runs.values(), besides=besides)
     return holding(seen, needed.parts)

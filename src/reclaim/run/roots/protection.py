@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS, ContainerFiles
 from reclaim.engine.base import Engine
 from reclaim.engine.incremental import CopyRequest
@@ -161,10 +162,14 @@ def find_protection(
     matches = Matches()
     if listed is not None:
         if listed.parts:
-            matches = engine.match(MatchRequest(store.format, (), globs, place, listed.parts))
+            matches = pipelines.match(
+                engine, MatchRequest(store.format, (), globs, place, listed.parts)
+            )
         matches = replace(matches, unread=listed.unread)
     elif containers.dead:
-        matches = engine.match(MatchRequest(store.format, containers.parts, globs, place))
+        matches = pipelines.match(
+            engine, MatchRequest(store.format, containers.parts, globs, place)
+        )
     if matches.containers != containers.dead:
         raise IncompleteRead(
             f"{containers.dead} containers of removed {store.noun}s were to be asked for protected "
@@ -183,7 +188,7 @@ def find_protection(
         work.below("shields"),
     )
     try:
-        return Protection(engine.shield(request), matches)
+        return Protection(pipelines.shield(engine, request), matches)
     except PlanRefused as error:
         lost = [part.address for part in memory.parts if part.address in error.message]
         if lost:
@@ -224,7 +229,7 @@ def hold_protected(
     named = dead_containers(seen, unplanned)
     if named.num_rows:
         request = ExpandRequest(store.format, named, own.below("unplanned"))
-        containers = engine.expand(request)
+        containers = pipelines.expand(engine, request)
     protection = find_protection(
         store, engine, seen, containers, place=own.below("protected"), work=own, opener=opener
     )
@@ -270,9 +275,9 @@ def remember(
     folder = f"{store.format.prefix}{FOLDER}/{planned.run}/{new_uid()}/"
     own = Place(store.storage.url, folder)
     found = [file.part for file in planned.protected]
-    parts = [*memory.parts, *engine.copy(CopyRequest(found, place.url, own)).parts]
+    parts = [*memory.parts, *pipelines.copy(engine, CopyRequest(found, place.url, own)).parts]
     if len(parts) > MOST_PARTS:
-        parts = list(engine.merge(MergeRequest(seen.protect, parts, own.below("all"))))
+        parts = list(pipelines.merge(engine, MergeRequest(seen.protect, parts, own.below("all"))))
     body = _Manifest(files=[File.of(part) for part in parts]).model_dump(mode="json")
     data = json.dumps(body, indent=2).encode()
     address = own.at(MANIFEST)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles
 from reclaim.engine.base import Engine
 from reclaim.engine.incremental import CopyRequest, Indexed, IndexRequest
@@ -31,14 +32,14 @@ from reclaim.run.plan.plan_document import (
     PlanSections,
     Uncommitted,
 )
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
-from reclaim.run.plan.run_kind import (
+from reclaim.run.plan.plan_kind import (
     FullRunNeeded,
     MarkedContainers,
     ObjectListing,
-    RunKind,
+    PlanKind,
     WhyFull,
 )
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.run.record.checkpoints import (
     Kind,
     Start,
@@ -107,7 +108,7 @@ def plan_uncommitted(
     )
 
 
-class UncommittedData(RunKind):
+class UncommittedData(PlanKind):
     """A run on uncommitted data: it looks at what may have changed since the checkpoint."""
 
     def __init__(
@@ -201,7 +202,7 @@ class UncommittedData(RunKind):
         if containers.dead:
             place = self.context.work.below("dead")
             request = DeadRequest(self._store.format, changed.parts, place)
-            self._dead = self._engine.dead_entries(request)
+            self._dead = pipelines.dead_entries(self._engine, request)
         if self._checkpoint is not None and self._dead.counts.unread:
             raise FullRunNeeded(
                 f"{self._dead.counts.unread} containers of dead commits cannot be read any more"
@@ -232,7 +233,9 @@ class UncommittedData(RunKind):
         """The containers of the checkpoint, where all other files of the plan are."""
         place = self.context.place.below("containers").below("known")
         url = self._store.storage.url
-        copied = self._engine.copy(CopyRequest(checkpoint.containers, url, place, live=True))
+        copied = pipelines.copy(
+            self._engine, CopyRequest(checkpoint.containers, url, place, live=True)
+        )
         self._bytes += copied.bytes
         return copied.parts
 
@@ -301,7 +304,7 @@ class UncommittedData(RunKind):
             below=prefix,
             carry=self.context.place.below("carried"),
         )
-        candidates = self._engine.find(replace(request, search=search))
+        candidates = pipelines.find(self._engine, replace(request, search=search))
         # Of other containers an earlier run has counted what was read.
         candidates.read.entries = self._indexed.counts.entries
         return candidates

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.incremental import CarryRequest, CopyRequest
 from reclaim.engine.tasks.looking_up import GuardCounts
@@ -37,17 +38,19 @@ def save_uncommitted(
     listed = notes.partitions.part
 
     def write_section(own: Place, storage: Storage) -> UncommittedSection:
-        containers = engine.copy(
+        containers = pipelines.copy(
+            engine,
             CopyRequest(
                 [file.part for file in planned.containers],
                 place.url,
                 own.below("containers"),
                 live=True,
-            )
+            ),
         ).parts
         planned_partitions = read_part(opener(place.url), listed)
         final = planned_partitions.filter(planned_partitions.column("final")).column("partition")
-        carried = engine.carry(
+        carried = pipelines.carry(
+            engine,
             CarryRequest(
                 store.format,
                 [file.part for file in notes.carried],
@@ -55,7 +58,7 @@ def save_uncommitted(
                 place,
                 own.below("carried"),
                 final=frozenset(final.to_pylist()),
-            )
+            ),
         )
         partitions = write_part(
             storage,

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reclaim.catalog.collection.undo.editors import EXPIRE
 from reclaim.errors import Conflict, NotFound, Refused
 from reclaim.run.sweep.removal import removal_of
-from reclaim.run_record import COLLECT, Action, RunRecord
+from reclaim.run_record import COLLECT, EXPIRE, Action, RunRecord
 from reclaim.stores.abilities import EditsHistory, ExpiresItself
 from reclaim.stores.base import Held, Store
 
@@ -33,6 +32,7 @@ def undo_edit(store: Store, run_id: str) -> Sequence[str]:
         run = store.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
+        run.check(Action.UNDO)
         if not edits_alone(run):
             raise Conflict(f"run {run_id} is {run.phase} now", hint="see `reclaim runs`")
         if run.edit.by_library and _is_irreversible(store, held):

@@ -29,6 +29,16 @@ class HistorySeen(Protocol):
         """The valid leases of undos, on snapshots of the history: what they reach stays in it."""
         ...
 
+    @property
+    def count(self) -> int:
+        """The number of snapshots, counted in another way than by reading them."""
+        ...
+
+    @property
+    def editor(self) -> str | None:
+        """A run whose edit of the history was read and may still be taken back."""
+        ...
+
 
 class ShowsHistory(ABC):
     """A store whose history anybody can read, to be told what rules would make of it."""

@@ -32,6 +32,8 @@ class IcechunkHistoryRead:
     refs: Sequence[Ref]
     busy: frozenset[str] = frozenset()
     returned: Sequence[Lease] = ()
+    count: int = 0
+    editor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,8 @@ class RepositoryHistory:
 
     def read(self) -> IcechunkHistoryRead:
         """The history as it is decided on."""
-        return IcechunkHistoryRead(tuple(self.snapshots.values()), tuple(self.refs))
+        count = self.count - len(self.faults)
+        return IcechunkHistoryRead(tuple(self.snapshots.values()), tuple(self.refs), count=count)
 
     def reached(self, roots: Iterable[SnapshotId]) -> set[SnapshotId]:
         """The snapshots that some others reach, themselves included."""

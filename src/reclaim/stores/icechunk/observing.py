@@ -155,7 +155,7 @@ class IcechunkObserver:
             for lease in self.sidecar.leases.valid(self.clock.now())
             if lease.undone_run is not None and lease.snapshot in there
         )
-        return replace(read, returned=returned)
+        return replace(read, returned=returned, editor=self._editor())
 
     def _current(self) -> RepositoryHistory:
         if self.format.spec > 1:

@@ -14,9 +14,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, exists, func, insert, literal, select, update
 
-from reclaim.catalog.collection import records
 from reclaim.catalog.collection.edit import history_compare
-from reclaim.catalog.collection.edit.provisional import check_settled, find_editors
+from reclaim.catalog.collection.edit.provisional import find_editors
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.database.schema import (
     CommitState,
@@ -38,9 +37,7 @@ from reclaim.catalog.staging import tokens
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros
 from reclaim.errors import Conflict, TransactionFailed
-from reclaim.ids import new_run_id
 from reclaim.model import Lease, Ref, RefKind, Snapshot, SnapshotId
-from reclaim.run_record import EditCounts, Phase, RecordedEdit, RunRecord
 
 BATCH = 5_000
 MESSAGE_LENGTH = 1_000
@@ -66,6 +63,10 @@ class HistoryRead:
     editor: str | None
     returned: tuple[Lease, ...] = ()
     """The valid leases of undos, on commits of the history."""
+
+    @property
+    def count(self) -> int:
+        return self.expected[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,33 +158,6 @@ def _count(connection: Connection, repo_uid: str) -> tuple[int, int]:
     )
     standing, with_metarange = connection.execute(query).one()
     return standing, with_metarange
-
-
-def apply_edit(
-    workspace: Workspace,
-    edit: HistoryEdit,
-    read: HistoryRead,
-    *,
-    kind: str,
-    counts: EditCounts,
-) -> RunRecord | None:
-    """Apply an edit whole, and record what it takes to undo it.
-
-    None, with nothing done, if the history is not the one that was read any more.
-    """
-
-    def work(connection: Connection) -> RunRecord | None:
-        if not history_compare.is_as_read(connection, workspace.repo_uid, read):
-            return None
-        check_settled(connection, workspace.repo_uid)
-        now = workspace.clock.now()
-        edit_part = RecordedEdit(counts)
-        run = RunRecord(new_run_id(now), kind, Phase.DONE, now, edit=edit_part)
-        records.insert_run(connection, workspace, run)
-        edit_history(connection, workspace, run.id, edit)
-        return run
-
-    return workspace.database.transact(work)
 
 
 def edit_history(

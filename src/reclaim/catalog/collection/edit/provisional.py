@@ -11,7 +11,6 @@ from sqlalchemy import Connection, exists, or_, select
 from reclaim.catalog.collection import records
 from reclaim.catalog.database.schema import CommitState, run_edits, run_refs, runs
 from reclaim.catalog.database.schema import commits as commit_rows
-from reclaim.lock import edit_in_progress
 from reclaim.run_record import RunRecord
 
 TAKEN = (CommitState.CONDEMNED, CommitState.QUARANTINED)
@@ -43,9 +42,3 @@ def find_editors(connection: Connection, repo_uid: str) -> list[RunRecord]:
         for run in map(records.decode, connection.execute(query))
         if run.is_provisional and not has_condemned(connection, repo_uid, run.id)
     ]
-
-
-def check_settled(connection: Connection, repo_uid: str) -> None:
-    """Refuse to edit a history that has an edit in it which may still be taken back."""
-    for run in find_editors(connection, repo_uid):
-        raise edit_in_progress(run.id)

@@ -14,10 +14,7 @@ from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.refs import commits
 from reclaim.clock import to_micros
 from reclaim.errors import TransactionFailed
-from reclaim.run_record import EARLY, Action, Phase, RunRecord
-
-EXPIRE = "expire"
-"""The kind of run that only edits history."""
+from reclaim.run_record import EARLY, EXPIRE, Action, Phase, RunRecord
 
 
 def find_editor(

@@ -17,7 +17,6 @@ from reclaim.catalog.collection import records
 from reclaim.catalog.collection.edit import history_edit
 from reclaim.catalog.collection.roots.promised import gone_for_good
 from reclaim.catalog.collection.undo.editors import (
-    EXPIRE,
     can_be_undone,
     find_deleter,
     find_editor,
@@ -34,7 +33,7 @@ from reclaim.catalog.refs import commits, refs
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import to_micros
 from reclaim.model import RefKind, SnapshotId
-from reclaim.run_record import Action, RunRecord
+from reclaim.run_record import EXPIRE, Action, RunRecord
 
 
 @dataclass(frozen=True, slots=True)

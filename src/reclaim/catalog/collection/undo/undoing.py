@@ -21,7 +21,7 @@ from reclaim.catalog.collection.edit import history_edit
 from reclaim.catalog.collection.edit.provisional import TAKEN, has_condemned
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.roots.promised import gone_for_good
-from reclaim.catalog.collection.undo.editors import EXPIRE, stands
+from reclaim.catalog.collection.undo.editors import stands
 from reclaim.catalog.collection.undo.later_edits import find_dropped, find_tops, out_of_reach
 from reclaim.catalog.collection.undo.taking_back import find_edit, has_edited, take_back
 from reclaim.catalog.database.schema import CommitState
@@ -29,9 +29,9 @@ from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.refs import leases, refs
 from reclaim.catalog.workspace import Workspace
-from reclaim.errors import Conflict, NotFound, Refused
+from reclaim.errors import NotFound, Refused
 from reclaim.model import UNDO_HOLDER, Lease, SnapshotId
-from reclaim.run_record import Phase, RunRecord
+from reclaim.run_record import EXPIRE, Phase, RunRecord
 from reclaim.safety import SAFETY
 
 SHOWN = 3
@@ -63,29 +63,11 @@ class RestoredCommits:
     """Whether claims of the run are void now, and have to be removed."""
 
 
-def undo_expire(workspace: Workspace, run_id: str) -> list[str]:
-    """Take an edit of the history back; returns what had changed since and was left.
-
-    Refused once something that it would bring back is being collected.
-    """
-
-    def work(connection: Connection) -> list[str]:
-        refs.check_repository(connection, workspace.repo_uid, lock=True)
-        run = find(connection, workspace.repo_uid, run_id)
-        if run.kind != EXPIRE:
-            raise Refused(f"run {run_id} is a {run.kind}, not an expiration")
-        if run.phase != Phase.DONE:
-            raise Conflict(f"run {run_id} was undone already", hint="see `reclaim runs`")
-        return _undo_edit(connection, workspace, run_id)
-
-    return workspace.database.transact(work)
-
-
 def undo_edit(workspace: Workspace, lock: RepositoryLock, run_id: str) -> list[str]:
     """Take back the edit of a run that set nothing aside; returns what was left.
 
-    Of one that stopped before it condemned anything, like an expiration: whole. Of one that is
-    done, as far as the commits are there: what it deleted is gone.
+    Of an expiration, and of a run that stopped before it condemned anything: whole. Of another that
+    is done, as far as the commits are there: what it deleted is gone.
     """
 
     def work(connection: Connection) -> list[str]:
@@ -112,7 +94,7 @@ def undo_edit(workspace: Workspace, lock: RepositoryLock, run_id: str) -> list[s
                 f"run {run_id} edited no history and removed no commit; "
                 "there is nothing to bring back"
             )
-        return _undo_edit(connection, workspace, run_id, in_parts=done)
+        return _undo_edit(connection, workspace, run_id, in_parts=done and run.kind != EXPIRE)
 
     return workspace.database.transact(work)
 

@@ -11,10 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.spark.work.incremental import ROWS_AT_ONCE
-from reclaim.engine.spark.work.lines import FILES, Tables, lines_of, parts_in, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.spark.work.shielding import shielded
 from reclaim.engine.tasks import keys, lifecycle, lifecycle_plan, lifecycle_ranges, tally
 from reclaim.engine.tasks.index import CountedReads, Span, in_partitions, read_index
 from reclaim.engine.tasks.judging import CandidateRules, Verdict
@@ -33,6 +29,10 @@ from reclaim.engine.tasks.rule_changes import FOUND, RuleChanges, select_rows
 from reclaim.engine.tasks.sampling import count_sampled
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.engine.work.incremental import ROWS_AT_ONCE
+from reclaim.engine.work.lines import FILES, Tables, lines_of, parts_in, stem_in, storage_of
+from reclaim.engine.work.parts import read_parts
+from reclaim.engine.work.shielding import shielded
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.storage import LISTED
 from reclaim.stores.format import Format

@@ -8,14 +8,13 @@ from dataclasses import asdict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import keys, lifecycle, lifecycle_plan, lifecycle_ranges
-from reclaim.engine.tasks.index import ADDRESSES, CountedReads, IndexCounts, read_ranges
+from reclaim.engine.tasks.index import CountedReads, IndexCounts, read_ranges
 from reclaim.engine.tasks.keys import KeysOf
 from reclaim.engine.tasks.lifecycle import RANGES, ROWS
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits
 from reclaim.engine.tasks.parts import (
+    ADDRESSES,
     Part,
     Place,
     open_storage,
@@ -25,6 +24,8 @@ from reclaim.engine.tasks.parts import (
     write_parts,
 )
 from reclaim.engine.tasks.rule_changes import select_rows
+from reclaim.engine.work.lines import Tables, lines_of, stem_in, storage_of
+from reclaim.engine.work.parts import read_parts
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.stores.format import Format
 

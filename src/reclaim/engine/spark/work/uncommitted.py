@@ -9,43 +9,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.work.candidates import Source
-from reclaim.engine.spark.work.containers import SAMPLE
-from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_addresses, read_parts
 from reclaim.engine.tasks import keys, looking_up, tally
-from reclaim.engine.tasks.dead_entries import DeadCounts, read_dead
-from reclaim.engine.tasks.index import ADDRESSES, CountedReads
+from reclaim.engine.tasks.index import CountedReads
 from reclaim.engine.tasks.judging import SURVIVORS
 from reclaim.engine.tasks.keys import Key, KeysOf
-from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
+from reclaim.engine.tasks.parts import ADDRESSES, Part, Place, open_storage, read_part, write_parts
 from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.tasks.sampling import Sample, Within
 from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.engine.work.candidates import Source
+from reclaim.engine.work.containers import SAMPLE
+from reclaim.engine.work.lines import Tables, Work, lines_of, parts_in, stem_in, storage_of
+from reclaim.engine.work.parts import read_addresses, read_parts
 from reclaim.stores.format import Format
 
 THERE, WAITING = "there", "waiting"
 """Objects that were looked up, and addresses that something holds."""
-
-
-def write_dead(format: Format, place: Place, containers: Tables) -> Tables:
-    """Write down what dead containers list."""
-    storage, counts = storage_of(format), DeadCounts()
-
-    def listed() -> Tables:
-        for table in containers:
-            yield from read_dead(format, storage, table, counts)
-
-    parts = list(write_parts(open_storage(place.url), stem_in(place), listed()))
-    report = {
-        "unread": counts.unread,
-        "damaged": counts.damaged,
-        "bytes": counts.bytes,
-        "ranges": counts.ranges,
-        "partitions": sorted(counts.partitions),
-    }
-    yield lines_of(parts, report)
 
 
 def write_names(place: Place, keys_of: KeysOf, within: Within, files: Tables) -> Tables:

@@ -8,35 +8,40 @@ from dataclasses import asdict, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import index, looking_up, tally
+from reclaim.engine.tasks.dead_entries import DeadCounts, read_dead
 from reclaim.engine.tasks.deleting import FAILED
-from reclaim.engine.tasks.index import ADDRESSES, CountedReads, IndexCounts
+from reclaim.engine.tasks.index import IndexCounts
 from reclaim.engine.tasks.parts import (
+    ADDRESSES,
     Part,
     Place,
-    copy_part,
-    open_storage,
-    read_part,
-    write_part,
+    task_storage,
     write_parts,
 )
-from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
+from reclaim.engine.work.lines import Tables, lines_of, stem_in, storage_of
+from reclaim.engine.work.parts import read_parts
 from reclaim.stores.format import CONTAINERS, Format
 
 ROWS_AT_ONCE = 2_000_000
 """Entries that a task holds before it writes a part of the index."""
-FLAGGED = CONTAINERS.append(pa.field("known", pa.bool_(), nullable=False))
-"""Containers, and whether the index has them already."""
+KNOWN = ADDRESSES.append(pa.field("known", pa.bool_(), nullable=False))
+"""Containers that the index has already."""
 RANGE_FILE = "ranges"
 """The group of files with the ranges that were read."""
 
 
+def flag(tables: Tables) -> Tables:
+    """Addresses as ``KNOWN``."""
+    for table in tables:
+        known = pa.repeat(pa.scalar(True), table.num_rows)
+        yield pa.table([table.column("address"), known], schema=KNOWN)
+
+
 def write_index(format: Format, edges: Sequence[str], place: Place, containers: Tables) -> Tables:
     """Read the live containers that are not known, and write their entries into the index."""
-    own, storage, counts = open_storage(place.url), storage_of(format), IndexCounts()
+    own, storage, counts = task_storage(place.url), storage_of(format), IndexCounts()
     parts: list[Part] = []
     waiting: list[pa.Table] = []
     ranges: list[str] = []
@@ -47,9 +52,12 @@ def write_index(format: Format, edges: Sequence[str], place: Place, containers: 
 
     rows_waiting = 0
     for table in containers:
-        known = table.filter(table.column("known")).column("address").combine_chunks()
+        known = table.slice(0, 0)
+        if "known" in table.column_names:
+            known = table.filter(pc.is_valid(table.column("known")))
+        names = known.column("address").combine_chunks()
         live = table.select(CONTAINERS.names)
-        for address, rows in index.read_live(format, storage, live, known, counts):
+        for address, rows in index.read_live(format, storage, live, names, counts):
             tally.count(CONTAINERS_READ, 1)
             ranges.append(address)
             waiting.append(rows)
@@ -58,8 +66,8 @@ def write_index(format: Format, edges: Sequence[str], place: Place, containers: 
                 write()
                 rows_waiting = 0
     write()
-    names = pa.table({"address": pa.array(ranges, pa.string())}, schema=ADDRESSES)
-    written = write_parts(own, stem_in(place.below("ranges")), [names])
+    read = pa.table({"address": pa.array(ranges, pa.string())}, schema=ADDRESSES)
+    written = write_parts(own, stem_in(place.below("ranges")), [read])
     parts += [replace(part, group=RANGE_FILE) for part in written]
     yield lines_of(parts, asdict(counts))
 
@@ -88,20 +96,23 @@ def write_carried(
         (table if final is None else looking_up.in_guards(format, table, final)).cast(ADDRESSES)
         for table in rows
     )
-    yield lines_of(write_parts(open_storage(place.url), stem_in(place), kept))
+    yield lines_of(write_parts(task_storage(place.url), stem_in(place), kept))
 
 
-def copy(url: str, place: Place, live: bool, files: Tables) -> Tables:
-    """Copy parts; of containers the live ones alone."""
-    source, target = CountedReads(open_storage(url)), open_storage(place.url)
-    copied = []
-    for part in parts_in(files):
-        address = f"{stem_in(place)}.parquet"
-        if not live:
-            copied.append(copy_part(source, target, part, address))
-            continue
-        rows = read_part(source, part)
-        rows = rows.filter(pc.equal(rows.column("cause"), LIVE))
-        if rows.num_rows:
-            copied.append(write_part(target, address, rows))
-    yield lines_of(copied, {"bytes": source.size})
+def write_dead(format: Format, place: Place, containers: Tables) -> Tables:
+    """Write down what dead containers list."""
+    storage, counts = storage_of(format), DeadCounts()
+
+    def listed() -> Tables:
+        for table in containers:
+            yield from read_dead(format, storage, table, counts)
+
+    parts = list(write_parts(task_storage(place.url), stem_in(place), listed()))
+    report = {
+        "unread": counts.unread,
+        "damaged": counts.damaged,
+        "bytes": counts.bytes,
+        "ranges": counts.ranges,
+        "partitions": sorted(counts.partitions),
+    }
+    yield lines_of(parts, report)

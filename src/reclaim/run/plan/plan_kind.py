@@ -63,7 +63,7 @@ class FullRunNeeded(Exception):
     """A run that starts from a checkpoint cannot be sure; says why."""
 
 
-class RunKind(ABC):
+class PlanKind(ABC):
     """A kind of run, for one attempt at a plan."""
 
     takes_referenced: ClassVar[bool] = False
@@ -115,5 +115,5 @@ class RunKind(ABC):
         return None
 
 
-MakeKind = Callable[[PlanContext, WhyFull | None], RunKind]
+MakeKind = Callable[[PlanContext, WhyFull | None], PlanKind]
 """Makes a kind of run for an attempt. With a reason, a full one because of it."""
