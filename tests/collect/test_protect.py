@@ -16,9 +16,9 @@ from reclaim.engine.tasks.shielding import Matches
 from reclaim.errors import IncompleteRead, InvalidInput, PlanRefused
 from reclaim.policy import from_options
 from reclaim.run.plan.planning import Plan
+from reclaim.run.record.checkpoints import Mode
 from reclaim.run.roots import protection
 from reclaim.run.roots.protection import find_memory
-from reclaim.run.uncommitted.scope import Mode
 from tests.catalog import raw
 from tests.collect.uncommitted import address, begin, run, settle
 from tests.collect.world import At, World
@@ -33,7 +33,7 @@ def plain(world: World) -> Plan:
 
 
 RUNS: dict[str, Callable[[World], Any]] = {
-    "clean": lambda world: run(world, Mode.CLEAN),
+    "clean": lambda world: run(world, Mode.FULL),
     "auto": run,
     "plan": plain,
 }

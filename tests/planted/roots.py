@@ -9,10 +9,8 @@ TESTS = {
     "::test_the_journal_stays_as_long_as_the_window",
     "history edits that can be undone": "tests/lifecycle/test_released.py"
     "::test_what_an_expiration_took_out_of_history_is_held[before the plan]",
-    "checkpoint of uncommitted data": "tests/collect/test_uncommitted_checkpoints.py"
+    "checkpoint": "tests/collect/test_uncommitted_checkpoints.py"
     "::test_old_versions_are_collected_and_the_newest_stays",
-    "checkpoint of lifecycle rules": "tests/lifecycle/test_left_files.py"
-    "::test_old_checkpoints_are_collected_and_the_newest_is_not",
     "memory of protected paths": "tests/collect/test_protect.py"
     "::test_files_of_the_memory_are_kept_and_old_ones_go",
     "needs of re-parented snapshots": "tests/icechunk/test_contract.py"

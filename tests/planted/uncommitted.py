@@ -1,4 +1,4 @@
-"""Bugs of runs on uncommitted data: an optimized run that looks at too little, or too much."""
+"""Bugs of runs on uncommitted data: an incremental run that looks at too little, or too much."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from tests.planted.bug import Bug, Change
 TEST = "tests/collect/test_uncommitted.py"
 OF_CHECKPOINTS = "tests/collect/test_uncommitted_checkpoints.py"
 EXTENT = "tests/collect/test_uncommitted_extent.py"
+ONE = "tests/lifecycle/test_one_checkpoint.py"
 SCOPE = "tests/run/test_uncommitted_scope.py"
 DECIDING = "reclaim.run.uncommitted.scope"
 PLANNING = "reclaim.run.uncommitted.planning"
 CHECKPOINTS = "reclaim.run.record.checkpoints"
+INDEXING = "reclaim.run.plan.indexing"
 SAVING = "reclaim.run.uncommitted.saving"
 
 BUGS: dict[str, Bug] = {
@@ -45,7 +47,7 @@ BUGS: dict[str, Bug] = {
         test=f"{SCOPE}::test_a_trap[a dead commit shares an address with an old one]",
     ),
     "a checkpoint counts after an undo or an adoption": Bug(
-        DECIDING,
+        CHECKPOINTS,
         right="    if barriers - known.barriers:\n",
         wrong="    if False:\n",
         test=f"{OF_CHECKPOINTS}::TestInvalid::test_after_an_undo",
@@ -58,10 +60,9 @@ BUGS: dict[str, Bug] = {
     ),
     "a checkpoint of another version counts": Bug(
         CHECKPOINTS,
-        right='    if body["format"] != self.format:\n',
-        wrong="    if False:\n",
+        right='        if body["format"] != FORMAT:\n',
+        wrong="        if False:\n",
         test=f"{OF_CHECKPOINTS}::TestInvalid::test_of_another_version",
-        besides=(Change(DECIDING, "    if known.format != FORMAT:\n", "    if False:\n"),),
     ),
     "a checkpoint that somebody changed counts": Bug(
         CHECKPOINTS,
@@ -95,8 +96,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a run that others came before leaves a checkpoint": Bug(
         CHECKPOINTS,
-        right="        return self.newest_id(runs) == base and",
-        wrong="        return True or",
+        right="    return newest_id(runs) == base and",
+        wrong="    return True or",
         test=f"{OF_CHECKPOINTS}::test_another_run_in_between_leaves_the_checkpoint_alone",
     ),
     "a run of one branch leaves a checkpoint": Bug(
@@ -154,15 +155,58 @@ BUGS: dict[str, Bug] = {
         test=f"{EXTENT}::test_what_was_deleted_since_counts_no_more_for_the_rule_of_90_percent[work]",
     ),
     "rows that are lost on their way into the index are not missed": Bug(
-        PLANNING,
-        right="sum(part.rows for part in self._indexed.parts)),\n",
-        wrong="counts.rows),\n",
+        INDEXING,
+        right='("rows", found.rows, sum(part.rows for part in indexed.parts)),\n',
+        wrong="",
         test=f"{OF_CHECKPOINTS}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[written]",
     ),
     "entries that are lost as containers are decoded are not missed": Bug(
-        PLANNING,
-        right='("entries", counts.expected_entries, counts.entries),\n',
-        wrong='("entries", counts.entries, counts.entries),\n',
+        INDEXING,
+        right='("entries", found.expected_entries, found.entries),\n',
+        wrong="",
         test=f"{OF_CHECKPOINTS}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[decoded]",
+        besides=(
+            Change(
+                INDEXING,
+                '("entries", counts.entries, found.known_entries + found.entries),\n',
+                "",
+            ),
+        ),
+    ),
+    "what another kind of run has read since the checkpoint is not looked at": Bug(
+        PLANNING,
+        right="            *manifest.parts_since(checkpoint.section),\n",
+        wrong="",
+        test=f"{ONE}::test_what_was_committed_and_read_by_rules_is_live",
+    ),
+    "a section goes on with an index that it has not seen": Bug(
+        "reclaim.run.record.saving",
+        right="    if notes.generation:\n",
+        wrong="    if notes.base:\n",
+        test=f"{ONE}::test_a_full_run_begins_a_new_index",
+    ),
+    "two plans from one checkpoint both leave one": Bug(
+        CHECKPOINTS,
+        right="    return newest_id(runs) == base and",
+        wrong="    return True and",
+        test=f"{ONE}::test_of_two_plans_from_one_checkpoint_the_first_leaves_one[lifecycle]",
+    ),
+    "a checkpoint counts after an undo of a run of rules": Bug(
+        CHECKPOINTS,
+        right="    if barriers - known.barriers:\n",
+        wrong="    if False:\n",
+        test=f"{ONE}::test_an_undo_of_either_kind_ends_the_checkpoint[after another run-lifecycle]",
+    ),
+    "the rule of 90 % counts what lifecycle rules took": Bug(
+        PLANNING,
+        right="        known -= min(taken, skipped)\n",
+        wrong="        del taken, skipped\n",
+        test=f"{ONE}::test_what_rules_took_counts_no_more_for_the_rule_of_90_percent",
+    ),
+    "the next checkpoint forgets what lifecycle rules took": Bug(
+        PLANNING,
+        right="        return section.taken + count_taken(by_rules, section)\n",
+        wrong="        return count_taken(by_rules, section)\n",
+        test=f"{ONE}::test_what_rules_took_counts_no_more_for_the_rule_of_90_percent",
     ),
 }

@@ -23,11 +23,16 @@ from reclaim.engine.answers import (
     Swept,
 )
 from reclaim.engine.base import Engine, JobRunner
+from reclaim.engine.incremental import (
+    Carried,
+    CarryRequest,
+    Copied,
+    CopyRequest,
+    Indexed,
+    IndexRequest,
+)
 from reclaim.engine.lifecycle import (
-    LifecycleCarryRequest,
     LifecycleFindings,
-    LifecycleIndex,
-    LifecycleIndexRequest,
     LifecycleSearch,
     PublishRequest,
     RangeFiles,
@@ -46,21 +51,11 @@ from reclaim.engine.requests import (
     SweepRequest,
 )
 from reclaim.engine.rows import Rows
-from reclaim.engine.tasks.indexing import span
+from reclaim.engine.tasks.index import Span
 from reclaim.engine.tasks.keys import KeysOf
 from reclaim.engine.tasks.parts import Part, Place, read_part
 from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
-from reclaim.engine.uncommitted import (
-    Carried,
-    CarryRequest,
-    Copied,
-    CopyRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
-    UncommittedSearch,
-)
+from reclaim.engine.uncommitted import DeadEntries, DeadRequest, UncommittedSearch
 from reclaim.engine.work.lines import Lines, Work
 from reclaim.storage import KeyRange, Storage, hashed_files
 from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
@@ -186,8 +181,7 @@ class PairedEngine:
             beside = _beside(request.search.carry)
             again = replace(again, search=replace(request.search, carry=beside))
         if (by_rules := request.lifecycle) is not None:
-            index, notes = _beside(by_rules.index), _beside(by_rules.found)
-            again = replace(again, lifecycle=replace(by_rules, index=index, found=notes))
+            again = replace(again, lifecycle=replace(by_rules, found=_beside(by_rules.found)))
         other = pipelines.find(self._second, again)
         self._compare(found, other)
         self._compare_notes(found, other)
@@ -254,26 +248,28 @@ class PairedEngine:
         return found
 
     def index(self, request: IndexRequest) -> Indexed:
-        found = self._first.index(request)
-        other = self._second.index(replace(request, place=_beside(request.place)))
+        found = pipelines.index(self._first, request)
+        other = pipelines.index(self._second, replace(request, place=_beside(request.place)))
         assert found.counts == other.counts
-        assert self._rows(found.parts, grouped=False) == self._rows(other.parts, grouped=False)
+        for one, two in ((found.parts, other.parts), (found.ranges, other.ranges)):
+            assert self._rows(one, grouped=False) == self._rows(two, grouped=False)
         for part in found.parts:
-            names = read_part(self._storage, part).column("partition").to_pylist()
+            rows = read_part(self._storage, part)
+            names = rows.column("partition").to_pylist()
             assert names == sorted(names)
-            assert span(part) == (names[0], names[-1])
+            assert Span.of(part) == Span.of_rows(rows)
         return found
 
     def dead_entries(self, request: DeadRequest) -> DeadEntries:
-        found = self._first.dead_entries(request)
-        other = self._second.dead_entries(replace(request, place=_beside(request.place)))
+        found = pipelines.dead_entries(self._first, request)
+        other = pipelines.dead_entries(self._second, replace(request, place=_beside(request.place)))
         assert found.counts == other.counts
         assert self._rows(found.parts) == self._rows(other.parts)
         return found
 
     def carry(self, request: CarryRequest) -> Carried:
-        found = self._first.carry(request)
-        other = self._second.carry(replace(request, place=_beside(request.place)))
+        found = pipelines.carry(self._first, request)
+        other = pipelines.carry(self._second, replace(request, place=_beside(request.place)))
         assert found.taken == other.taken
         assert self._rows(found.parts) == self._rows(other.parts)
         return found
@@ -320,20 +316,6 @@ class PairedEngine:
         assert replace(found, files=()) == replace(other, files=())
         return found
 
-    def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
-        found = self._first.carry_matched(request)
-        other = self._second.carry_matched(replace(request, place=_beside(request.place)))
-        assert self._rows(found) == self._rows(other)
-        return found
-
-    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
-        found = self._first.lifecycle_index(request)
-        other = self._second.lifecycle_index(replace(request, place=_beside(request.place)))
-        assert found.read == other.read
-        for one, two in ((found.parts, other.parts), (found.ranges, other.ranges)):
-            assert self._rows(one, grouped=False) == self._rows(two, grouped=False)
-        return found
-
     def publish(self, request: PublishRequest) -> None:
         self._first.publish(request)
 
@@ -345,9 +327,8 @@ class PairedEngine:
         )
 
     def _compare_lifecycle(self, ours: LifecycleFindings, theirs: LifecycleFindings) -> None:
-        assert ours.read == theirs.read
         assert (ours.gone, ours.objects) == (theirs.gone, theirs.objects)
-        for name in ("index", "rows", "addresses", "held"):
+        for name in ("rows", "addresses", "held"):
             one, two = (self._rows(getattr(notes, name), grouped=False) for notes in (ours, theirs))
             assert one == two, name
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from reclaim.run.uncommitted.scope import Mode
+from reclaim.run.record.checkpoints import Mode
 from tests.collect.uncommitted_histories import Seen, live_and_run
 from tests.spark.test_random import PairedWorld, tmp_path, world
 from tests.support.soak import SOAK
@@ -37,7 +37,7 @@ def test_each_way_of_comparing(world: PairedWorld) -> None:
     main.put("x", b"staged")
     world.backend.close()
     world.age()
-    world.apply(world.uncommitted(Mode.CLEAN))
+    world.apply(world.uncommitted(Mode.FULL))
     main = world.other().branch("main")
     main.reset()
     main.put("y", b"new")
@@ -51,9 +51,9 @@ def test_each_way_of_comparing(world: PairedWorld) -> None:
     for lookup, driver_rows in LIMITS.values():
         finder = world.spark._finder
         finder.lookup_limit, finder.driver_row_limit = lookup, driver_rows
-        plan = world.uncommitted(Mode.OPTIMIZED, allowed_fraction=1.0)
+        plan = world.uncommitted(Mode.INCREMENTAL, allowed_fraction=1.0)
         assert plan.document.uncommitted is not None
-        assert plan.document.uncommitted.mode == Mode.OPTIMIZED
+        assert plan.document.uncommitted.mode == Mode.INCREMENTAL
         found.append({one for one in world.candidates(plan) if "/runs/" not in one})
     assert found[0] == found[1] == found[2]
     assert len(found[0]) >= 4

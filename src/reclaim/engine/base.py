@@ -15,9 +15,6 @@ import pyarrow as pa
 from reclaim.clock import Clock
 from reclaim.engine.answers import Candidates, Objects, Surveyed
 from reclaim.engine.lifecycle import (
-    LifecycleCarryRequest,
-    LifecycleIndex,
-    LifecycleIndexRequest,
     LifecycleSearch,
     PublishRequest,
     RangeFiles,
@@ -29,15 +26,7 @@ from reclaim.engine.requests import FindRequest
 from reclaim.engine.rows import Rows
 from reclaim.engine.tasks.keys import KeysOf
 from reclaim.engine.tasks.parts import Part, Place
-from reclaim.engine.uncommitted import (
-    Carried,
-    CarryRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
-    UncommittedSearch,
-)
+from reclaim.engine.uncommitted import UncommittedSearch
 from reclaim.engine.work.lines import Lines, Work
 from reclaim.storage import KeyRange, Storage
 from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
@@ -161,18 +150,6 @@ class Engine(JobRunner, Protocol):
         """Find candidates by lifecycle rules."""
         ...
 
-    def index(self, request: IndexRequest) -> Indexed:
-        """Read live containers that are not known, and write their entries down by partition."""
-        ...
-
-    def dead_entries(self, request: DeadRequest) -> DeadEntries:
-        """Read dead containers, and write down what they list."""
-        ...
-
-    def carry(self, request: CarryRequest) -> Carried:
-        """Addresses that a run did not take, written down, and what it took by partition."""
-        ...
-
     def lifecycle_ranges(self, request: RangesRequest) -> RangeFiles:
         """The distinct ranges of metaranges, with the union of what reaches them."""
         ...
@@ -181,14 +158,6 @@ class Engine(JobRunner, Protocol):
         """The addresses of a lifecycle plan that some path holds by what reaches it since."""
         ...
 
-    def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
-        """Addresses that a rule matches and that a run did not take."""
-        ...
-
     def publish(self, request: PublishRequest) -> None:
         """Write down the addresses of a run of lifecycle rules, each row with the run."""
-        ...
-
-    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
-        """Read live ranges, and write their entries into the index of lifecycle runs."""
         ...

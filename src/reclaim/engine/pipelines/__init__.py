@@ -11,17 +11,21 @@ from reclaim.engine.pipelines.completeness import incomplete
 from reclaim.engine.pipelines.copying import copy
 from reclaim.engine.pipelines.expanding import expand
 from reclaim.engine.pipelines.finding import confirm, find
+from reclaim.engine.pipelines.incremental import carry, dead_entries, index
 from reclaim.engine.pipelines.promises import needed
 from reclaim.engine.pipelines.protecting import match, merge, shield
 from reclaim.engine.pipelines.taking import recall, sweep
 
 __all__ = [
+    "carry",
     "confirm",
     "copy",
+    "dead_entries",
     "exclude",
     "expand",
     "find",
     "incomplete",
+    "index",
     "intersect",
     "match",
     "merge",

@@ -12,9 +12,8 @@ from reclaim.engine.requests import ExcludeRequest
 from reclaim.engine.rows import Rows
 from reclaim.engine.tasks.excluding import KNOWN_PATH
 from reclaim.engine.tasks.judging import CANDIDATES, PATHS, add_kinds
-from reclaim.engine.tasks.parts import Part, Place
+from reclaim.engine.tasks.parts import ADDRESSES, Part, Place
 from reclaim.engine.work import candidates, parts
-from reclaim.engine.work.parts import ADDRESSES
 
 
 def verify(engine: JobRunner, files: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:

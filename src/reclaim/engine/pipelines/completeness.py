@@ -7,9 +7,9 @@ from functools import partial
 from reclaim.engine.base import JobRunner
 from reclaim.engine.pipelines.reading import count_rows, count_tasks, rows_of
 from reclaim.engine.requests import IncompleteRequest
+from reclaim.engine.tasks.parts import ADDRESSES
 from reclaim.engine.tasks.reading import NEEDS
 from reclaim.engine.work import candidates, containers, parts, taking
-from reclaim.engine.work.parts import ADDRESSES
 from reclaim.stores.format import CONTAINERS, OWNED
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from reclaim.engine.base import JobRunner
+from reclaim.engine.incremental import Copied, CopyRequest
 from reclaim.engine.pipelines.reading import count_rows
-from reclaim.engine.uncommitted import Copied, CopyRequest
 from reclaim.engine.work import parts
 
 

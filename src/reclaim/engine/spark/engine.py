@@ -19,9 +19,6 @@ from reclaim.engine.answers import Candidates, Objects, Surveyed
 from reclaim.engine.base import JobRunner
 from reclaim.engine.in_process import InProcess
 from reclaim.engine.lifecycle import (
-    LifecycleCarryRequest,
-    LifecycleIndex,
-    LifecycleIndexRequest,
     LifecycleSearch,
     PublishRequest,
     RangeFiles,
@@ -42,15 +39,7 @@ from reclaim.engine.spark.uncommitted import UncommittedJobs
 from reclaim.engine.spark.work import listing
 from reclaim.engine.tasks.keys import KeysOf, keys_of
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
-from reclaim.engine.uncommitted import (
-    Carried,
-    CarryRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
-    UncommittedSearch,
-)
+from reclaim.engine.uncommitted import UncommittedSearch
 from reclaim.engine.work.lines import Lines, Work, after, files_table
 from reclaim.process import note_remote_work
 from reclaim.storage import KeyRange, Storage
@@ -214,26 +203,11 @@ class SparkEngine:
     def find_by_rules(self, request: FindRequest, search: LifecycleSearch) -> Candidates:
         return self._lifecycle.search(request, search)
 
-    def index(self, request: IndexRequest) -> Indexed:
-        return self._uncommitted.index(request)
-
-    def dead_entries(self, request: DeadRequest) -> DeadEntries:
-        return self._uncommitted.dead_entries(request)
-
-    def carry(self, request: CarryRequest) -> Carried:
-        return self._uncommitted.carry(request)
-
     def lifecycle_ranges(self, request: RangesRequest) -> RangeFiles:
         return self._lifecycle.ranges(request)
 
     def rejudge(self, request: RejudgeRequest) -> Rejudged:
         return self._lifecycle.rejudge(request)
-
-    def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
-        return self._lifecycle.carry(request)
-
-    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
-        return self._lifecycle.index(request)
 
     def publish(self, request: PublishRequest) -> None:
         self._lifecycle.publish(request)

@@ -23,6 +23,9 @@ from reclaim.urls import url_of
 ROWS = 500_000
 """How many rows a part has at most."""
 
+ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
+"""Addresses of which nothing else is known."""
+
 Opener = Callable[[str], Storage]
 
 

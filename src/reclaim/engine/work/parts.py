@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.tasks import judging
-from reclaim.engine.tasks.indexing import CountedReads
+from reclaim.engine.tasks.index import CountedReads
 from reclaim.engine.tasks.parts import (
     Place,
     copy_part,
@@ -17,8 +16,6 @@ from reclaim.engine.tasks.parts import (
 )
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.work.lines import Tables, lines_of, parts_in, stem_in
-
-ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
 def read_parts(url: str, files: Tables) -> Tables:

@@ -43,7 +43,7 @@ from reclaim.run.plan.plan_snapshots import PlannedSnapshots
 from reclaim.run.record.stages import Silent, Watcher
 from reclaim.run.roots.protection import remember
 from reclaim.run.sweep.removal import DELETE, MARKED, Removal
-from reclaim.run.uncommitted.saving import save_checkpoint
+from reclaim.run.uncommitted.saving import save_uncommitted
 from reclaim.run_record import Phase
 from reclaim.stores.abilities import HeldBackups, HeldQuarantine
 from reclaim.stores.base import Store
@@ -292,7 +292,7 @@ class CollectionApplying(Applying):
             return
         with self._stages.stage("checkpoint"):
             try:
-                saved = save_checkpoint(
+                saved = save_uncommitted(
                     context.store,
                     context.engine,
                     planned,
@@ -306,11 +306,3 @@ class CollectionApplying(Applying):
                 return
         if saved is not None:
             self._writer.replace(checkpoint=saved)
-
-    def _remove_work(self) -> None:
-        super()._remove_work()
-        if self._record.checkpoint:
-            # Copied to where the next run finds it; it may be large.
-            storage = self._context.storage
-            for stored in list(storage.list(self._context.place.at("index"))):
-                storage.delete(stored.address)

@@ -188,7 +188,7 @@ class LifecycleApplying(Applying):
             log.warning("the statistics of run %s were not written: %s", context.run, error)
         lifecycle = self._record.lifecycle
         assert lifecycle is not None
-        if not applied.failed and lifecycle.checkpoint is None:
+        if not applied.failed and self._record.checkpoint is None:
             dates, checkpoint = leave_results(
                 context.store,
                 context.engine,
@@ -198,9 +198,8 @@ class LifecycleApplying(Applying):
                 opener=context.opener,
             )
             self._writer.replace(
-                lifecycle=replace(
-                    lifecycle, dates=dates, checkpoint=checkpoint, forgotten=self._forget()
-                )
+                checkpoint=checkpoint,
+                lifecycle=replace(lifecycle, dates=dates, forgotten=self._forget()),
             )
         return self._end(applied)
 

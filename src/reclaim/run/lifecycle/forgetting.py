@@ -19,20 +19,18 @@ from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.errors import IncompleteRead
 from reclaim.run.plan.plan_document import PlanDocument
-from reclaim.run.record.checkpoints import find_barriers
+from reclaim.run.record.checkpoints import Mode, find_barriers
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import HeldClaims, TakesReferenced
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
-
-FULL = "full"
 
 
 def may_forget(store: Store, planned: PlanDocument, seen: Observation) -> bool:
     """Whether every commit that anybody could read is one that the plan has read, or was made of
     such since."""
     section = planned.lifecycle
-    if section is None or section.mode != FULL or planned.dead or seen.marked:
+    if section is None or section.mode != Mode.FULL or planned.dead or seen.marked:
         return False
     runs = store.runs()
     # An undo since then has brought back commits that the plan has not read.

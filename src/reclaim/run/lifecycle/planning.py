@@ -12,17 +12,11 @@ import pyarrow as pa
 from reclaim.engine import pipelines
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects
 from reclaim.engine.base import Engine
-from reclaim.engine.lifecycle import (
-    EarlierRun,
-    LifecycleIndex,
-    LifecycleSearch,
-    RangeFiles,
-    RangesRequest,
-)
+from reclaim.engine.incremental import CopyRequest, Indexed, IndexRequest
+from reclaim.engine.lifecycle import EarlierRun, LifecycleSearch, RangeFiles, RangesRequest
 from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.lifecycle_ranges import Renumbering
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
-from reclaim.engine.uncommitted import CopyRequest
 from reclaim.errors import IncompleteRead, InvalidInput
 from reclaim.model import SnapshotId
 from reclaim.policy.lifecycle import (
@@ -33,11 +27,7 @@ from reclaim.policy.lifecycle import (
     lifecycle_document,
 )
 from reclaim.policy.lifecycle.classes import BranchClasses
-from reclaim.run.lifecycle.checkpoint import (
-    LIFECYCLE_CHECKPOINTS,
-    LifecycleCheckpoint,
-    find_lifecycle_checkpoint,
-)
+from reclaim.run.lifecycle.checkpoint import LifecycleCheckpoint, read_lifecycle
 from reclaim.run.lifecycle.reach import Reach, find_metaranges, find_reach
 from reclaim.run.lifecycle.tables import (
     current_rules_table,
@@ -48,28 +38,38 @@ from reclaim.run.plan.collection import by_partition, list_store
 from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.dead_snapshots import dead_containers, find_dead_ids
 from reclaim.run.plan.decide import Decided
+from reclaim.run.plan.indexing import copy_known, find_edges, index_ranges
 from reclaim.run.plan.plan_document import (
+    ContainerCounts,
     File,
     IndexFile,
     Lifecycle,
     LifecycleRuleDate,
     PlanSections,
 )
-from reclaim.run.plan.plan_kind import FullRunNeeded, MarkedContainers, ObjectListing, PlanKind
+from reclaim.run.plan.plan_kind import (
+    FullRunNeeded,
+    MarkedContainers,
+    ObjectListing,
+    PlanKind,
+    WhyFull,
+)
 from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
-from reclaim.run.record.checkpoints import find_passed_barriers
+from reclaim.run.record.checkpoints import (
+    Kind,
+    Start,
+    count_taken,
+    find_passed_barriers,
+    find_start,
+    newest_id,
+)
 from reclaim.run.record.stages import Watcher
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
 
-FULL, INCREMENTAL = "full", "incremental"
 MUCH = 0.5
 """Where a larger part goes of what an earlier run knew, all objects are listed and counted."""
-MOST_BUCKETS = 64
-FEW_BUCKETS = 8
-ROWS_OF_A_BUCKET = 50_000
-"""Entries that are worth a part of the index of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +79,6 @@ class LifecycleOptions:
     policy: LifecyclePolicy
     full: bool = False
     """Whether nothing of earlier runs is used."""
-    indexed: IndexedBefore | None = None
-    """The index that a collection has read just before, for a full run."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedBefore:
-    """An index of ranges that were read, in the storage with the URL ``url``."""
-
-    index: LifecycleIndex
-    url: str
 
 
 def plan_lifecycle(
@@ -137,19 +127,14 @@ def check_rules(store: Store, policy: LifecyclePolicy) -> None:
     BranchClasses.of(date_rules(policy, store.clock.now().date()))
 
 
-def find_edges(seen: Observation, entries: int, most: int = MOST_BUCKETS) -> Sequence[str]:
-    """Partitions at which an index is cut, so that a part has few of them."""
-    partitions = sorted(seen.closed | seen.open)
-    buckets = min(most, len(partitions), -(-entries // ROWS_OF_A_BUCKET))
-    return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
-
-
 class LifecycleRules(PlanKind):
     """A run of lifecycle rules: it takes what rules match wherever something refers to it."""
 
     takes_referenced = True
 
-    def __init__(self, context: PlanContext, asked: LifecycleOptions, why_full: str | None) -> None:
+    def __init__(
+        self, context: PlanContext, asked: LifecycleOptions, why_full: WhyFull | None
+    ) -> None:
         super().__init__(context)
         self._store = context.store
         self._engine = context.engine
@@ -158,27 +143,28 @@ class LifecycleRules(PlanKind):
         self._dated = date_rules(asked.policy, self._today)
         self._classes = BranchClasses.of(self._dated)
         self._runs = list(context.store.runs())
-        if why_full is None:
-            self._checkpoint, self._why = self._find_checkpoint()
-        else:
-            self._checkpoint, self._why = None, why_full
+        start = find_start(
+            self._store,
+            context.own_storage,
+            self._runs,
+            Kind.LIFECYCLE,
+            read_lifecycle,
+            full=asked.full,
+        )
+        if why_full is not None:
+            start = start.restarted(why_full.why, damaged=why_full.damaged)
+        self._start: Start[LifecycleCheckpoint] = start
+        self._checkpoint = start.section
         self._decided: Decided | None = None
         self._reach: Reach | None = None
         self._ranges = RangeFiles()
         self._copied: Sequence[Part] = ()
-
-    def _find_checkpoint(self) -> tuple[LifecycleCheckpoint | None, str]:
-        if self._asked.indexed is not None:
-            return None, "a collection has just read everything"
-        if self._asked.full:
-            return None, "it was asked for"
-        known = find_lifecycle_checkpoint(self._store, self.context.own_storage, self._runs)
-        if isinstance(known, str):
-            return None, known
-        return known, f"the checkpoint of run {known.manifest.run} counts"
+        self._edges: Sequence[str] = ()
+        self._indexed = Indexed()
+        self._bytes = 0
 
     def checkpoint_files(self) -> Collection[str]:
-        return self._checkpoint.addresses() if self._checkpoint else ()
+        return self._start.files()
 
     # What is looked at
 
@@ -210,23 +196,24 @@ class LifecycleRules(PlanKind):
             bits = self._find_new(self._checkpoint, reach)
         # With the bits of then for as long as these are right: only new commits are asked.
         everything = find_metaranges(seen, reach)
-        metaranges = everything if bits is None else find_metaranges(seen, reach, bits)
-        self._ranges = files = self._engine.lifecycle_ranges(
-            RangesRequest(
-                self._store.format,
-                metaranges,
-                self.context.place.below("containers"),
-                known=self._copied,
-                renumbering=None
-                if bits is None or self._checkpoint is None
-                else Renumbering.of(self._checkpoint.names, reach.names),
-            )
+        request = RangesRequest(
+            self._store.format, everything, self.context.place.below("containers")
         )
+        if bits is not None and self._checkpoint is not None:
+            request = replace(
+                request,
+                metaranges=find_metaranges(seen, reach, bits),
+                known=self._copied,
+                renumbering=Renumbering.of(self._checkpoint.names, reach.names),
+            )
+        metaranges = request.metaranges
+        self._ranges = files = self._engine.lifecycle_ranges(request)
         if files.metaranges != metaranges.num_rows:
             raise IncompleteRead(
                 f"{metaranges.num_rows} metaranges were expected and {files.metaranges} were read",
                 hint="nothing was planned; run it again, and look at the storage if it repeats",
             )
+        self._index_ranges(seen, files)
         containers = ContainerFiles(
             files.containers,
             of_snapshots=everything.num_rows - metaranges.num_rows + files.metaranges,
@@ -248,14 +235,39 @@ class LifecycleRules(PlanKind):
             return containers
         # Paths of what live ranges list are judged with their entries.
         place, known = self.context.work.below("dead"), self._ranges.containers
-        request = ExpandRequest(self._store.format, named, place, known=known)
-        return pipelines.expand(self._engine, request)
+        return pipelines.expand(
+            self._engine, ExpandRequest(self._store.format, named, place, known=known)
+        )
 
     def _copy_known(self, checkpoint: LifecycleCheckpoint) -> Sequence[Part]:
         """The ranges of the checkpoint, where all other files of the plan are."""
         place = self.context.work.below("known")
         url = self._store.storage.url
-        return pipelines.copy(self._engine, CopyRequest(checkpoint.ranges, url, place)).parts
+        copied = pipelines.copy(self._engine, CopyRequest(checkpoint.ranges, url, place))
+        self._bytes += copied.bytes
+        return copied.parts
+
+    def _index_ranges(self, seen: Observation, files: RangeFiles) -> None:
+        """Read the ranges that the index does not have, or not for sure."""
+        self._edges = find_edges(seen, files.entries, whole=self._start.checkpoint is None)
+        since = copy_known(self.context, self._start)
+        self._bytes += since.bytes
+        self._indexed = index_ranges(
+            self._engine,
+            IndexRequest(
+                self._store.format,
+                files.containers,
+                # Those of then, and what was read since: all entries of that are looked at.
+                [*self._copied, *since.parts],
+                self._edges,
+                self.context.place.below("index"),
+            ),
+            ContainerCounts(
+                of_snapshots=files.metaranges,
+                containers=files.ranges + files.metaranges,
+                entries=files.entries,
+            ),
+        )
 
     def _find_new(
         self, checkpoint: LifecycleCheckpoint, reach: Reach
@@ -270,81 +282,43 @@ class LifecycleRules(PlanKind):
             return None
         return {one: bits for one, bits in reach.bits.items() if one not in then}
 
-    def _edges(self, seen: Observation) -> Sequence[str]:
-        most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
-        return find_edges(seen, self._ranges.entries, most)
-
     # What is found
 
-    def judge(self, request: FindRequest, seen: Observation) -> Candidates:
+    def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         assert self._reach is not None
-        checkpoint = self._checkpoint
-        indexed = None if self._asked.indexed is None else self._copy_indexed(self._asked.indexed)
+        manifest = self._start.checkpoint.manifest if self._start.checkpoint else None
+        checkpoint, earlier = self._checkpoint, None
+        if checkpoint is not None and manifest is not None:
+            earlier = EarlierRun(
+                manifest.parts_until(checkpoint.section),
+                checkpoint.carried,
+                self._copied,
+                checkpoint.classes,
+            )
         search = LifecycleSearch(
             classes=self._classes,
             names=self._reach.names,
             ranges=self._ranges.parts,
-            edges=self._edges(seen),
-            index=self.context.place.below("index"),
-            indexed=indexed,
+            edges=self._edges,
+            url=self._store.storage.url,
+            index=manifest.parts_since(None) if manifest else (),
+            fresh=self._indexed.parts,
             found=self.context.place.below("lifecycle"),
-            earlier=None
-            if checkpoint is None
-            else EarlierRun(
-                self._store.storage.url,
-                checkpoint.index,
-                checkpoint.carried,
-                self._copied,
-                checkpoint.classes,
-            ),
+            earlier=earlier,
         )
         found = pipelines.find(self._engine, replace(request, lifecycle=search))
-        notes = found.lifecycle
-        assert notes is not None
-        self._check_read(found)
-        # Of the other ranges an earlier run has counted what was read.
-        known = self._ranges.entries - notes.read.expected_entries
-        found.read.entries = notes.read.entries + known
-        found.read.containers = notes.read.ranges + self._ranges.ranges - notes.read.expected
+        # Of the ranges that the index has, an earlier run has counted what was read.
+        counts = self._indexed.counts
+        found.read.entries = counts.known_entries + counts.entries
+        found.read.containers = counts.known + counts.containers - self._ranges.metaranges
         return found
-
-    def _copy_indexed(self, before: IndexedBefore) -> LifecycleIndex:
-        """The index that a collection made, where all other files of the plan are."""
-        place = self.context.place.below("index").below("before")
-        parts, ranges = (
-            pipelines.copy(self._engine, CopyRequest(parts, before.url, place.below(name))).parts
-            for name, parts in (("parts", before.index.parts), ("ranges", before.index.ranges))
-        )
-        return LifecycleIndex(parts, ranges)
-
-    def _check_read(self, found: Candidates) -> None:
-        """Refuse when less was read than there must be."""
-        notes = found.lifecycle
-        assert notes is not None
-        read = notes.read
-        pairs = [
-            ("ranges", read.expected, read.ranges),
-            ("entries", read.expected_entries, read.entries),
-        ]
-        if self._checkpoint is None and self._asked.indexed is None:
-            pairs += [
-                ("ranges", self._ranges.ranges, read.ranges),
-                ("entries", self._ranges.entries, read.entries),
-            ]
-        for what, expected, count in pairs:
-            if expected != count:
-                raise IncompleteRead(
-                    f"{expected} {what} were expected for lifecycle rules and {count} were read",
-                    hint="nothing was planned; run it again, and look at the storage if it repeats",
-                    expected=expected,
-                    read=count,
-                )
 
     def sections(self, seen: Observation, candidates: Candidates) -> PlanSections:  # noqa: ARG002
         return PlanSections(lifecycle=self._section(candidates))
 
     def _section(self, found: Candidates) -> Lifecycle:
         notes, checkpoint, reach = found.lifecycle, self._checkpoint, self._reach
+        start, counts = self._start, self._indexed.counts
         assert notes is not None
         assert reach is not None
         place = self.context.place.below("lifecycle")
@@ -356,8 +330,8 @@ class LifecycleRules(PlanKind):
             today=self._today,
             policy=lifecycle_document(self._asked.policy),
             rules=[LifecycleRuleDate.of(rule) for rule in self._dated],
-            mode=FULL if checkpoint is None else INCREMENTAL,
-            why=self._why,
+            mode=start.mode,
+            why=start.why,
             commits=File.of(commits),
             holders=list(reach.names.holders),
             branches=list(reach.names.branches),
@@ -371,16 +345,18 @@ class LifecycleRules(PlanKind):
             gone=notes.gone,
             objects_known=objects,
             bytes_read=self._ranges.bytes
-            + notes.read.bytes
+            + self._bytes
+            + counts.bytes
             + notes.index_bytes
+            + start.size
             + (checkpoint.bytes if checkpoint else 0),
-            ranges_read=notes.read.ranges,
+            ranges_read=counts.ranges,
             metaranges_read=self._ranges.metaranges,
-            base=LIFECYCLE_CHECKPOINTS.newest_id(self._runs),
-            generation=0 if checkpoint is None else checkpoint.manifest.generation + 1,
+            base=newest_id(self._runs),
+            generation=start.generation,
             barriers=sorted(find_passed_barriers(self._runs)),
-            index=[IndexFile.of(part) for part in notes.index],
-            known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
+            index=[IndexFile.of(part) for part in self._indexed.parts],
+            indexed=[File.of(part) for part in self._indexed.ranges],
         )
 
     def _count_known(self, checkpoint: LifecycleCheckpoint, going: int) -> int:
@@ -389,9 +365,8 @@ class LifecycleRules(PlanKind):
         What came since is not counted, for a range that is written again lists old objects too. So
         where much of what is known goes, everything is listed.
         """
-        since = (run for run in self._runs if run.started_at >= checkpoint.manifest.made_at)
-        taken = sum(run.counts.objects for run in since)
-        objects = max(0, checkpoint.manifest.objects - taken)
+        taken = count_taken(self._runs, checkpoint.section)
+        objects = max(0, checkpoint.section.objects - taken)
         if going > MUCH * objects:
             raise FullRunNeeded(f"{going} of at least {objects} objects would go")
         return objects

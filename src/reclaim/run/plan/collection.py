@@ -13,7 +13,7 @@ from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.decide import Decided
-from reclaim.run.plan.plan_kind import MarkedContainers, ObjectListing, PlanKind
+from reclaim.run.plan.plan_kind import MarkedContainers, ObjectListing, PlanKind, WhyFull
 from reclaim.storage import LISTED, KeyRange
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots, SurveysContainers
@@ -43,7 +43,7 @@ class Collection(PlanKind):
         return pipelines.find(self.context.engine, request)
 
 
-def make_collection(context: PlanContext, why_full: str | None) -> Collection:  # noqa: ARG001
+def make_collection(context: PlanContext, why_full: WhyFull | None) -> Collection:  # noqa: ARG001
     """The kind of a run that was not asked to be another."""
     return Collection(context)
 

@@ -50,6 +50,15 @@ class MarkedContainers:
     """The entries of dead containers, where they were read."""
 
 
+@dataclass(frozen=True, slots=True)
+class WhyFull:
+    """Why a run that has started from a checkpoint is begun again as a full one."""
+
+    why: str
+    damaged: bool
+    """Whether files of the checkpoint cannot be read: then its index is of no use either."""
+
+
 class FullRunNeeded(Exception):
     """A run that starts from a checkpoint cannot be sure; says why."""
 
@@ -94,16 +103,17 @@ class PlanKind(ABC):
         """The addresses of the checkpoint that the run starts from, if there is one."""
         return ()
 
-    def why_full(self, error: Exception) -> str | None:
-        """Why a plan is begun again without any checkpoint after an error; None if it is not."""
+    def why_full(self, error: Exception) -> WhyFull | None:
+        """Why a plan is begun again as a full run after an error; None if it is not."""
         if isinstance(error, FullRunNeeded):
-            return str(error)
+            return WhyFull(str(error), damaged=False)
         if isinstance(error, NotFound | Corrupt | PlanRefused) and any(
             address in error.message for address in self.checkpoint_files()
         ):
-            return f"a file of the checkpoint or of the index is damaged: {error}"
+            why = f"a file of the checkpoint or of the index is damaged: {error}"
+            return WhyFull(why, damaged=True)
         return None
 
 
-MakeKind = Callable[[PlanContext, str | None], PlanKind]
-"""Makes a kind of run for an attempt. With a reason, one that uses no checkpoint because of it."""
+MakeKind = Callable[[PlanContext, WhyFull | None], PlanKind]
+"""Makes a kind of run for an attempt. With a reason, a full one because of it."""

@@ -21,10 +21,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS, ContainerFiles
 from reclaim.engine.base import Engine
+from reclaim.engine.incremental import CopyRequest
 from reclaim.engine.requests import ExpandRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
-from reclaim.engine.uncommitted import CopyRequest
 from reclaim.errors import IncompleteRead, NotFound, PlanRefused
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId

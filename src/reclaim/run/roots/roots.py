@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reclaim.run.lifecycle.checkpoint import LIFECYCLE_CHECKPOINTS
+from reclaim.run.record.checkpoints import hold_checkpoint
 from reclaim.run.roots.edits import hold_needed_once_edited, hold_undoable_edits
 from reclaim.run.roots.promises import hold_needed_by_promises, hold_promises
 from reclaim.run.roots.protection import hold_memory
 from reclaim.run.roots.request import HoldRoots, RootRequest
-from reclaim.run.uncommitted.checkpoint import UNCOMMITTED_CHECKPOINTS
 from reclaim.stores.observation import Observation
 
 
@@ -30,8 +29,7 @@ class RootSource:
 ROOTS: Sequence[RootSource] = (
     RootSource("promises of runs that can be undone", hold_promises),
     RootSource("history edits that can be undone", hold_undoable_edits),
-    RootSource("checkpoint of uncommitted data", UNCOMMITTED_CHECKPOINTS.hold),
-    RootSource("checkpoint of lifecycle rules", LIFECYCLE_CHECKPOINTS.hold),
+    RootSource("checkpoint", hold_checkpoint),
     RootSource("memory of protected paths", hold_memory),
     RootSource("needs of re-parented snapshots", hold_needed_once_edited, once_marked=True),
     RootSource("needs of promised snapshots", hold_needed_by_promises, once_marked=True),

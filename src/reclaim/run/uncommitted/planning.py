@@ -11,24 +11,19 @@ import pyarrow.compute as pc
 from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles
 from reclaim.engine.base import Engine
+from reclaim.engine.incremental import CopyRequest, Indexed, IndexRequest
 from reclaim.engine.requests import FindRequest
-from reclaim.engine.tasks.indexing import span
+from reclaim.engine.tasks.index import overlapping
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.shielding import Matches
-from reclaim.engine.uncommitted import (
-    CopyRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
-    UncommittedSearch,
-)
-from reclaim.errors import IncompleteRead, InvalidInput, NotFound
+from reclaim.engine.uncommitted import DeadEntries, DeadRequest, UncommittedSearch
+from reclaim.errors import InvalidInput, NotFound
 from reclaim.model import RefKind
 from reclaim.run.plan.collection import by_partition, expand, list_store
 from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.decide import Decided
+from reclaim.run.plan.indexing import copy_known, find_edges, index_ranges
 from reclaim.run.plan.plan_document import (
     OF_RUNS,
     ContainerCounts,
@@ -37,38 +32,43 @@ from reclaim.run.plan.plan_document import (
     PlanSections,
     Uncommitted,
 )
-from reclaim.run.plan.plan_kind import FullRunNeeded, MarkedContainers, ObjectListing, PlanKind
+from reclaim.run.plan.plan_kind import (
+    FullRunNeeded,
+    MarkedContainers,
+    ObjectListing,
+    PlanKind,
+    WhyFull,
+)
 from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
-from reclaim.run.record.checkpoints import find_barriers, find_passed_barriers, store_name
+from reclaim.run.record.checkpoints import (
+    Kind,
+    Start,
+    count_taken,
+    find_passed_barriers,
+    find_start,
+    newest_id,
+)
 from reclaim.run.record.stages import Watcher
 from reclaim.run.uncommitted import scope
-from reclaim.run.uncommitted.checkpoint import (
-    PARTITIONS,
-    UNCOMMITTED_CHECKPOINTS,
-    UncommittedCheckpoint,
-    find_checkpoint,
-)
-from reclaim.run.uncommitted.scope import Choice, Mode
+from reclaim.run.uncommitted.checkpoint import PARTITIONS, UncommittedCheckpoint, read_uncommitted
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
 
-MOST_BUCKETS = 256
-FEW_BUCKETS = 8
 SLOWEST_LISTING = SAFETY.objects / 2
 """After more than this, what is final now may not have been when it was listed."""
-ROWS_OF_A_BUCKET = 50_000
-"""Entries that are worth a part of the index of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class UncommittedOptions:
     """Options of a run on uncommitted data, beside those of every plan."""
 
-    mode: Mode = Mode.AUTO
+    full: bool = False
+    """Whether nothing of earlier runs is used."""
     branch: str | None = None
+    """The branch that the listing is limited to."""
 
 
 def plan_uncommitted(
@@ -112,17 +112,27 @@ class UncommittedData(PlanKind):
     """A run on uncommitted data: it looks at what may have changed since the checkpoint."""
 
     def __init__(
-        self, context: PlanContext, asked: UncommittedOptions, why_full: str | None
+        self, context: PlanContext, asked: UncommittedOptions, why_full: WhyFull | None
     ) -> None:
         super().__init__(context)
         self._store = context.store
         self._engine = context.engine
         self._asked = asked
         self._runs = list(context.store.runs())
-        if why_full is None:
-            self._choice, self._checkpoint = self._choose()
-        else:
-            self._choice, self._checkpoint = Choice(Mode.CLEAN, why_full), None
+        # A store that was deleted goes as a whole.
+        runs = () if self._store.deleted else self._runs
+        start = find_start(
+            self._store,
+            context.own_storage,
+            runs,
+            Kind.UNCOMMITTED,
+            read_uncommitted,
+            full=asked.full,
+        )
+        if why_full is not None:
+            start = start.restarted(why_full.why, damaged=why_full.damaged)
+        self._start: Start[UncommittedCheckpoint] = start
+        self._checkpoint = start.section
         self._bytes = self._ranges = 0
         self._listed: list[str] = []
         self._partitions: Mapping[str, Sequence[str]] = {}
@@ -130,24 +140,12 @@ class UncommittedData(PlanKind):
         self._indexed = Indexed()
         self._dead = DeadEntries()
 
-    def _choose(self) -> tuple[Choice, UncommittedCheckpoint | None]:
-        checkpoint = find_checkpoint(self._store, self.context.own_storage)
-        choice = scope.choose(
-            self._asked.mode,
-            checkpoint if isinstance(checkpoint, str) else checkpoint.known,
-            store=store_name(self._store),
-            barriers=find_barriers(self._runs),
-        )
-        if choice.mode == Mode.OPTIMIZED and isinstance(checkpoint, UncommittedCheckpoint):
-            return choice, checkpoint
-        return choice, None
-
     def checkpoint_files(self) -> Collection[str]:
-        return self._checkpoint.addresses() if self._checkpoint else ()
+        return self._start.files()
 
     @property
     def _final_then(self) -> frozenset[str]:
-        return self._checkpoint.known.final if self._checkpoint else frozenset()
+        return self._checkpoint.final if self._checkpoint else frozenset()
 
     # What is looked at
 
@@ -194,26 +192,35 @@ class UncommittedData(PlanKind):
         self._check_branch(seen)
         known: Sequence[Part] = ()
         if self._checkpoint is None:
-            containers = expand(self.context, named)
-            unread = containers.parts
+            containers = changed = expand(self.context, named)
         else:
             known = self._copy_known(self._checkpoint)
-            containers, unread = self._expand_changes(self._checkpoint, seen, decided, named, known)
+            containers, changed = self._expand_changes(
+                self._checkpoint, seen, decided, named, known
+            )
         self._dead = DeadEntries()
         if containers.dead:
-            self._dead = self._engine.dead_entries(
-                DeadRequest(self._store.format, unread, self.context.work.below("dead"))
-            )
+            place = self.context.work.below("dead")
+            request = DeadRequest(self._store.format, changed.parts, place)
+            self._dead = pipelines.dead_entries(self._engine, request)
         if self._checkpoint is not None and self._dead.counts.unread:
             raise FullRunNeeded(
                 f"{self._dead.counts.unread} containers of dead commits cannot be read any more"
             )
-        place = self.context.place.below("index")
-        edges = self._edges(seen, containers)
-        self._indexed = self._engine.index(
-            IndexRequest(self._store.format, unread, known, edges, place)
+        since = copy_known(self.context, self._start)
+        self._bytes += since.bytes
+        self._indexed = index_ranges(
+            self._engine,
+            IndexRequest(
+                self._store.format,
+                changed.parts,
+                # Live ones of then, and what was read since: all entries of that are looked at.
+                [*known, *since.parts],
+                find_edges(seen, changed.entries, whole=self._start.checkpoint is None),
+                self.context.place.below("index"),
+            ),
+            ContainerCounts.of(changed),
         )
-        self._check_indexed(containers)
         for counts in (self._dead.counts, self._indexed.counts):
             self._bytes += counts.bytes
             self._ranges += counts.ranges
@@ -239,23 +246,23 @@ class UncommittedData(PlanKind):
         decided: Decided,
         named: pa.Table,
         known: Sequence[Part],
-    ) -> tuple[ContainerFiles, Sequence[Part]]:
-        """All containers, and the files with those that the checkpoint need not know.
+    ) -> tuple[ContainerFiles, ContainerFiles]:
+        """All containers, and those of them that the checkpoint need not know.
 
         While every commit of the checkpoint lives on, so do its containers, and only those of new
         commits and of dead ones are asked what they list.
         """
         changes = scope.find_changes(
-            checkpoint.known, live=decided.live, there=seen.ids | seen.marked.keys()
+            checkpoint.live, live=decided.live, there=seen.ids | seen.marked.keys()
         )
         if changes.lost:
             raise FullRunNeeded(
                 f"{len(changes.lost)} {self._store.noun}s of the checkpoint of run "
-                f"{checkpoint.known.run} were taken by another run"
+                f"{checkpoint.section.run} were taken by another run"
             )
         if changes.died:
             containers = expand(self.context, named)
-            return containers, containers.parts
+            return containers, containers
         then, new = (
             {
                 address
@@ -263,13 +270,13 @@ class UncommittedData(PlanKind):
                 for snapshot, address in addresses.items()
                 if snapshot in snapshots
             }
-            for snapshots in (checkpoint.known.live, changes.new)
+            for snapshots in (checkpoint.live, changes.new)
         )
         # A commit that changes nothing has the container of its parent, which is counted already.
         is_new = pc.is_in(named.column("address"), pa.array(sorted(new - then), pa.string()))
         changed = named.filter(pc.or_(is_new, pc.not_equal(named.column("cause"), LIVE)))
         more = expand(self.context, changed, known=known)
-        counts = checkpoint.manifest.counts
+        counts = checkpoint.section.counts
         whole = ContainerFiles(
             [*known, *more.parts],
             of_snapshots=counts.of_snapshots + more.of_snapshots,
@@ -277,36 +284,7 @@ class UncommittedData(PlanKind):
             entries=counts.entries + more.entries,
             dead=more.dead,
         )
-        return whole, more.parts
-
-    def _edges(self, seen: Observation, containers: ContainerFiles) -> Sequence[str]:
-        """Partitions at which the index is cut, so that a part has few of them."""
-        partitions = sorted(seen.closed | seen.open)
-        most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
-        buckets = min(most, len(partitions), -(-containers.entries // ROWS_OF_A_BUCKET))
-        return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
-
-    def _check_indexed(self, containers: ContainerFiles) -> None:
-        """Refuse when less was read for the index than there must be."""
-        counts = self._indexed.counts
-        pairs = [
-            ("containers", counts.expected, counts.containers),
-            ("entries", counts.expected_entries, counts.entries),
-            ("rows", counts.rows, sum(part.rows for part in self._indexed.parts)),
-        ]
-        if self._checkpoint is None:
-            pairs += [
-                ("containers", containers.containers, counts.containers),
-                ("entries", containers.entries, counts.entries),
-            ]
-        for what, expected, read in pairs:
-            if expected != read:
-                raise IncompleteRead(
-                    f"{expected} {what} were expected for the index and {read} were found",
-                    hint="nothing was planned; run it again, and look at the storage if it repeats",
-                    expected=expected,
-                    read=read,
-                )
+        return whole, more
 
     # What is found
 
@@ -316,16 +294,9 @@ class UncommittedData(PlanKind):
             format = self._store.format
             assert isinstance(format, IndexesEntries)
             prefix = f"{format.branch_folder(self._asked.branch)}/"
-        index: Sequence[Part] = ()
-        if checkpoint is not None:
-            looked_up = scope.find_looked_up(self._listed, self._dead.counts.partitions)
-            spans = [span(part) for part in checkpoint.index]
-            index = [
-                checkpoint.index[number] for number in scope.find_overlapping(spans, looked_up)
-            ]
         search = UncommittedSearch(
             url=self._store.storage.url,
-            index=index,
+            index=self._choose_index(),
             fresh=self._indexed.parts,
             dead=self._dead.parts,
             carried=checkpoint.carried if checkpoint else (),
@@ -337,6 +308,21 @@ class UncommittedData(PlanKind):
         # Of other containers an earlier run has counted what was read.
         candidates.read.entries = self._indexed.counts.entries
         return candidates
+
+    def _choose_index(self) -> Sequence[Part]:
+        """The parts of the index that may have what is looked for."""
+        start, checkpoint = self._start, self._checkpoint
+        if start.checkpoint is None:
+            return ()
+        manifest = start.checkpoint.manifest
+        if checkpoint is None:
+            return manifest.parts_since(None)
+        looked_up = scope.find_looked_up(self._listed, self._dead.counts.partitions)
+        return [
+            *overlapping(manifest.parts_until(checkpoint.section), looked_up),
+            # What became live since may be listed in any partition.
+            *manifest.parts_since(checkpoint.section),
+        ]
 
     def counted(self, containers: ContainerFiles) -> ContainerFiles:
         self._containers = containers
@@ -357,27 +343,42 @@ class UncommittedData(PlanKind):
                     # What somebody has deleted since was looked up, and was not there.
                     gone, _ = notes.missing.get(partition, (0, 0))
                     counts[partition] = max(0, objects - gone), size
+        start, taken = self._start, self._count_taken()
         return Uncommitted(
-            mode=self._choice.mode,
-            why=self._choice.why,
+            mode=start.mode,
+            why=start.why,
             branch=self._asked.branch,
             partitions_listed=len(self._listed) or len(notes.guards),
             objects_listed=found.objects - notes.looked_up,
             objects_looked_up=notes.looked_up,
-            bytes_read=self._bytes + notes.bytes + (checkpoint.bytes if checkpoint else 0),
+            bytes_read=self._bytes
+            + notes.bytes
+            + start.size
+            + (checkpoint.bytes if checkpoint else 0),
             ranges_read=self._ranges,
-            objects_known=self._count_known(found, counts),
-            base=UNCOMMITTED_CHECKPOINTS.newest_id(self._runs),
-            generation=0 if checkpoint is None else checkpoint.known.generation + 1,
+            objects_known=self._count_known(found, counts, taken),
+            taken=taken,
+            base=newest_id(self._runs),
+            generation=start.generation,
             barriers=sorted(find_passed_barriers(self._runs)),
             counts=ContainerCounts.of(self._containers),
             index=[IndexFile.of(part) for part in self._indexed.parts],
-            known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
+            indexed=[File.of(part) for part in self._indexed.ranges],
             carried=[File.of(part) for part in notes.carried],
             partitions=File.of(self._write_partitions(seen, counts)) if whole else None,
         )
 
-    def _count_known(self, found: Candidates, counts: Mapping[str, tuple[int, int]]) -> int:
+    def _count_taken(self) -> int:
+        """How many objects lifecycle rules took since the partitions that are not listed were."""
+        if self._checkpoint is None:
+            return 0
+        section = self._checkpoint.section
+        by_rules = [run for run in self._runs if run.lifecycle is not None]
+        return section.taken + count_taken(by_rules, section)
+
+    def _count_known(
+        self, found: Candidates, counts: Mapping[str, tuple[int, int]], taken: int
+    ) -> int:
         notes = found.uncommitted
         assert notes is not None
         tallies = (found.verdict.going, found.verdict.staying)
@@ -390,6 +391,10 @@ class UncommittedData(PlanKind):
         # Of a part of the store alone: all that is referred to, as far as that was read.
         least = notes.committed + unreferenced
         known = sum(objects for objects, _ in counts.values())
+        skipped = sum(
+            objects for partition, (objects, _) in counts.items() if partition not in notes.guards
+        )
+        known -= min(taken, skipped)
         if self._asked.branch is not None and self._checkpoint is not None:
             # Elsewhere nothing was looked up, and all that may be gone is taken for gone.
             asked = (*self._checkpoint.carried, *self._dead.parts)
