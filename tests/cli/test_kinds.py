@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from reclaim.catalog import Catalog
-from reclaim.catalog.collection.roots import final_partitions
+from reclaim.catalog.collection.roots import observing
 from reclaim.catalog.database.schema import metadata
 from reclaim.cli.options import panels
 from tests.cli.commands import walk
@@ -33,7 +33,7 @@ PLANS = "plans"
 @pytest.fixture(autouse=True)
 def final_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Partitions of commands that have ended are final: here no time passes."""
-    monkeypatch.setattr(final_partitions, "LONGEST", timedelta(0))
+    monkeypatch.setattr(observing, "LONGEST_MARGIN", timedelta(0))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Catalog
-from reclaim.catalog.collection.roots import final_partitions
+from reclaim.catalog.collection.roots import observing
 from reclaim.run_record import COLLECT, Phase, RunRecord
 from reclaim.stores.registry import find
 from tests.cli.conftest import CommandLine
@@ -21,7 +21,7 @@ NOW = ("--min-age", "0")
 @pytest.fixture(autouse=True)
 def final_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Partitions of commands that have ended are final: here no time passes."""
-    monkeypatch.setattr(final_partitions, "LONGEST", timedelta(0))
+    monkeypatch.setattr(observing, "LONGEST_MARGIN", timedelta(0))
 
 
 def plan(cli: CommandLine, *args: str) -> Any:
@@ -32,14 +32,14 @@ def put(cli: CommandLine, path: str) -> None:
     cli.ok("put", "-", f"sales/main/{path}", stdin=path.encode())
 
 
-def test_a_clean_run_and_then_optimized_ones(cli: CommandLine, location: Path) -> None:
+def test_a_full_run_and_then_incremental_ones(cli: CommandLine, location: Path) -> None:
     for path in ("a", "b", "c"):
         put(cli, path)
     cli.ok("commit", "sales/main", "-m", "first")
     put(cli, "wrong")
     made = plan(cli)
     assert (made["uncommitted"]["mode"], made["uncommitted"]["why"]) == (
-        "clean",
+        "full",
         "there is no checkpoint yet",
     )
     assert made["uncommitted"]["partitions_listed"] >= 4
@@ -50,25 +50,25 @@ def test_a_clean_run_and_then_optimized_ones(cli: CommandLine, location: Path) -
 
     cli.ok("reset", "sales/main")
     made = plan(cli)
-    assert made["uncommitted"]["mode"] == "optimized"
+    assert made["uncommitted"]["mode"] == "incremental"
     assert made["uncommitted"]["why"].startswith("the checkpoint of run ")
     assert made["uncommitted"]["ranges_read"] == 0
     data = [group for group in made["going"] if group["kind"] == "data"]
     assert sum(group["objects"] for group in data) == 1
     assert made["uncommitted"]["objects_looked_up"] == 1
     shown = cli.ok("show", made["plan"]).out
-    assert "An optimized run: the checkpoint of run " in shown
+    assert "An incremental run: the checkpoint of run " in shown
     assert "and looked up 1 object, and read 0 ranges" in shown
     applied = cli.ok("apply", made["plan"], "--yes", "--json").json
     assert applied["objects"] >= 1
     assert "nothing to collect" not in cli.ok("runs", "sales").out
 
     again = cli.ok("plan", "sales", "--uncommitted").out
-    assert "An optimized run" in again
+    assert "An incremental run" in again
     assert "nothing would go.\nTo let the next run start from here: reclaim apply " in again
     clean = plan(cli, "--full")
     assert (clean["uncommitted"]["mode"], clean["uncommitted"]["why"]) == (
-        "clean",
+        "full",
         "it was asked for",
     )
     assert [group for group in clean["going"] if group["kind"] == "data"] == []
@@ -137,10 +137,10 @@ def test_in_one_go(cli: CommandLine) -> None:
     assert one["uncommitted"]["why"] == "there is no checkpoint yet"
     # A run of one branch leaves no checkpoint; the next one does, and the one after uses it.
     modes = [cli.ok(*every).json["stores"][0]["uncommitted"]["mode"] for _ in range(2)]
-    assert modes == ["clean", "optimized"]
+    assert modes == ["full", "incremental"]
     (full,) = cli.ok(*every, "--full").json["stores"]
     assert (full["uncommitted"]["mode"], full["uncommitted"]["why"]) == (
-        "clean",
+        "full",
         "it was asked for",
     )
 

@@ -15,7 +15,7 @@ from reclaim.policy import Policy, Rules
 from reclaim.policy.lifecycle import StoredLifecycle, encode_lifecycle, read_lifecycle
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.plan.planning import PlanOptions
-from reclaim.run.uncommitted.scope import Mode
+from reclaim.run.record.checkpoints import Mode
 from reclaim.safety import SAFETY
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock
@@ -80,10 +80,10 @@ def uncommitted(at: Instance) -> None:
     """A run on uncommitted data, from the checkpoint that there is."""
     store, world = at.store(), at.world
     plan = world.uncommitted(
-        Mode.OPTIMIZED, allowed_fraction=1.0, store=store, storage=at.catalog.storage
+        Mode.INCREMENTAL, allowed_fraction=1.0, store=store, storage=at.catalog.storage
     )
     assert plan.document.uncommitted is not None
-    assert plan.document.uncommitted.mode == Mode.OPTIMIZED, plan.document.uncommitted.why
+    assert plan.document.uncommitted.mode == Mode.INCREMENTAL, plan.document.uncommitted.why
     world.apply(plan, store=store, storage=at.catalog.storage)
 
 
@@ -105,7 +105,11 @@ def undo(at: Instance) -> None:
 
 
 def expire(at: Instance) -> None:
-    expiring.expire(at.repo, Policy(default=Rules(keep_last=1)))
+    """Plan and apply an edit of the history, which knows only where the plan is."""
+    with forgetting() as remembered:
+        plan = expiring.plan_expire(at.store(), Policy(default=Rules(keep_last=1)))
+        remembered.append(plan.place)
+    expiring.apply_expire(at.store(), plan)
 
 
 def lease(at: Instance) -> None:

@@ -22,7 +22,7 @@ SEEDS = range(100 if SOAK else 1)
 def test_both_decide_the_same(world: PairedWorld, seed: int) -> None:
     choice, seen = random.Random(100 + seed), Seen()
     finder = world.spark._finder
-    finder._lookup_limit = choice.choice([0, 10**9])
+    finder.lookup_limit = choice.choice([0, 10**9])
     finder.driver_row_limit = choice.choice([0, 10**6])
     live_by_rules(world, choice, seen, rounds=4 if SOAK else 1)
     assert seen.went

@@ -63,10 +63,8 @@ def plan_request(
             return plan_history(store, options, refs=asked.refs, watcher=watcher, opener=opener)
         case RunKind.UNCOMMITTED:
             from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
-            from reclaim.run.uncommitted.scope import Mode
 
-            mode = Mode.CLEAN if asked.full else Mode.AUTO
-            how = UncommittedOptions(mode, asked.branch)
+            how = UncommittedOptions(asked.full, asked.branch)
             return plan_uncommitted(store, engine, options, how, watcher=watcher, opener=opener)
         case RunKind.LIFECYCLE:
             from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle

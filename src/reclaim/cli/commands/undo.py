@@ -48,7 +48,7 @@ def undo(
 
     Of a lifecycle run that was cut off, what is not deleted yet is released. Safe to run again.
     """
-    from reclaim.run.lifecycle.cut_off import can_be_given_up
+    from reclaim.run.roots.cut_off import can_be_given_up
     from reclaim.run.undo.undo_edit import edits_alone, undo_edit
     from reclaim.run.undo.undo_run import Undone, undo_run
     from reclaim.run_record import EXPIRE

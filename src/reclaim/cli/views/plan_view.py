@@ -216,7 +216,7 @@ def edit_facts(plan: PlanDocument) -> Iterator[str]:
 
 def _looked_at(how: Uncommitted) -> Iterator[Block]:
     """How a run on uncommitted data went about it."""
-    kind = "An" if how.mode == "optimized" else "A"
+    kind = "An" if how.mode == "incremental" else "A"
     of = "" if how.branch is None else f" of the branch {how.branch}"
     yield f"{kind} {how.mode} run{of}: {how.why}."
     looked_up = f" and looked up {objects(how.objects_looked_up)}" * bool(how.objects_looked_up)

@@ -10,9 +10,7 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
-from reclaim.clock import SystemClock
-from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_parts
+from reclaim.clock import Clock
 from reclaim.engine.tasks import reading, recall, tally
 from reclaim.engine.tasks.deleting import (
     FAILED,
@@ -24,9 +22,11 @@ from reclaim.engine.tasks.deleting import (
     delete,
     is_strict,
 )
-from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
+from reclaim.engine.tasks.parts import Part, Place, read_part, task_storage, write_parts
 from reclaim.engine.tasks.quarantine import Aside
 from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.engine.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
+from reclaim.engine.work.parts import read_parts
 from reclaim.storage.pace import Pace
 from reclaim.stores.format import Format
 
@@ -35,10 +35,16 @@ PIECES = GOING.append(pa.field("piece", pa.int32(), nullable=False))
 
 
 def delete_rows(
-    format: Format, deleter: Deleter, deadline: datetime, place: Place, kind: str, rows: Tables
+    format: Format,
+    deleter: Deleter,
+    clock: Clock,
+    deadline: datetime,
+    place: Place,
+    kind: str,
+    rows: Tables,
 ) -> Tables:
     """Delete, for as long as there is time, and write the journal."""
-    storage, clock = storage_of(format), SystemClock()
+    storage = storage_of(format)
     outcome, pace = Outcome(), Pace()
     strict = is_strict(format, deleter)
     todo = 0
@@ -62,7 +68,7 @@ def delete_rows(
                 tally.count(OBJECTS, journal.num_rows)
                 yield journal
 
-    written = write_parts(open_storage(place.url), stem_in(place), tried())
+    written = write_parts(task_storage(place.url), stem_in(place), tried())
     parts = [replace(part, group=kind) for part in written]
     finished = sum(outcome.counts.values()) == todo
     yield lines_of(parts, {"outcome": outcome.encode(), "finished": finished})
@@ -95,7 +101,7 @@ def read_own(format: Format, url: str, files: Tables) -> Tables:
 
 def read_pieces(format: Format, url: str, counted: Before, pieces: int, files: Tables) -> Tables:
     """Rows that are cut into so many pieces of one length, each with neighbours of one list."""
-    storage = open_storage(url)
+    storage = task_storage(url)
     for part in parts_in(files):
         rows = as_going(read_part(storage, part))
         check_inside(format, rows.column("address").to_pylist())
@@ -131,4 +137,4 @@ def read_not_back(url: str, aside: Aside | None, files: Tables) -> Tables:
 def write_recalled(aside: Aside | None, place: Place, rows: Tables) -> Tables:
     """Write down what was taken, by where it is now."""
     taken = (recall.where(table.cast(GOING), aside) for table in rows)
-    yield lines_of(write_parts(open_storage(place.url), stem_in(place), taken))
+    yield lines_of(write_parts(task_storage(place.url), stem_in(place), taken))

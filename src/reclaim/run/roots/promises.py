@@ -14,83 +14,37 @@ up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import timedelta
 
 import pyarrow as pa
 
-from reclaim.engine.base import Engine
+from reclaim.engine import pipelines
 from reclaim.engine.requests import NeededRequest
-from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
+from reclaim.engine.tasks.parts import Opener, Part, read_part, write_hashed
 from reclaim.engine.tasks.promised import COVERED, PROMISED, Unread, promised_containers
 from reclaim.errors import Conflict, Corrupt, IncompleteRead, PlanRefused, Refused
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
 from reclaim.run.expire.released import still_promised
-from reclaim.run.lifecycle.cut_off import find_cut_off
-from reclaim.run.plan.decide import Decided
+from reclaim.run.roots.cut_off import find_cut_off
+from reclaim.run.roots.request import RootRequest, holding
 from reclaim.run.sweep.removal import MARKED, find_record
 from reclaim.run_record import Action, RunRecord
-from reclaim.stores.abilities import (
-    KeepsParents,
-    NeedsMoreOnceEdited,
-    NeedsOtherSnapshots,
-    Quarantines,
-)
+from reclaim.stores.abilities import KeepsParents, NeedsOtherSnapshots, Quarantines
 from reclaim.stores.base import Store
-from reclaim.stores.observation import Observation, ObserveRequest
+from reclaim.stores.observation import Observation
 from reclaim.stores.registry import name_of
 
 
-def observe_again(
-    store: Store,
-    engine: Engine,
-    margin: timedelta,
-    *,
-    besides: str,
-    own: Place,
-    opener: Opener,
-    left_out: Sequence[str] = (),
-) -> Observation:
-    """The roots as they are now, under the lock of an apply; what other runs promised is needed.
-
-    ``own`` is the folder of the apply; for the others see ``keep_promises``.
-    """
-    seen = store.observe(
-        ObserveRequest(opener(own.url), own.at(f"work/{new_uid()}/"), engine, margin, settled=True)
-    )
-    return keep_promises(
-        seen,
-        store,
-        engine,
-        besides=besides,
-        place=own.below("work"),
-        opener=opener,
-        left_out=left_out,
-    )
-
-
-def keep_promises(
-    seen: Observation,
-    store: Store,
-    engine: Engine,
-    *,
-    besides: str,
-    place: Place,
-    opener: Opener,
-    left_out: Sequence[str] = (),
-) -> Observation:
-    """An observation in which what other runs promised is needed as well; see ``keep_needed``.
-
-    ``besides`` is the run that asks; ``place`` is where files with addresses are read from.
-    ``left_out`` are addresses that stay because a person says so: what they need stays as well.
-    """
+def hold_promises(seen: Observation, request: RootRequest) -> Observation:
+    """An observation that also holds what other runs promised; see ``hold_needed_by_promises``."""
+    store, besides, opener, place = request.store, request.run, request.opener, request.place
     if store.deleted:
         # Nothing of it can be brought back.
         return seen
     parts: list[Part] = []
-    taking = list(left_out)
+    taking = list(request.left_out)
     released: frozenset[SnapshotId] = frozenset()
     for run in _promising(store):
         stem = place.at(f"promised-{new_uid()}")
@@ -108,27 +62,21 @@ def keep_promises(
             stem = place.at(f"promised-{new_uid()}")
             parts.append(write_hashed(opener(place.url), stem, rows))
     if isinstance(store, NeedsOtherSnapshots):
-        seen = store.keep_whole(seen, taking, besides=besides, reader=engine)
+        seen = store.keep_whole(seen, taking, besides=besides, reader=request.engine)
     if isinstance(store, KeepsParents):
         seen = store.keep_parents(seen, besides=besides)
     if released:
         seen = replace(seen, promised=seen.promised | (released & seen.ids))
-    return _holding(seen, parts)
+    return holding(seen, parts)
 
 
-def keep_needed(
-    seen: Observation,
-    store: Store,
-    engine: Engine,
-    *,
-    besides: str,
-    place: Place,
-    known: Sequence[Part],
-) -> Observation:
-    """An observation in which what the snapshots of other runs need is needed as well.
+def hold_needed_by_promises(seen: Observation, request: RootRequest) -> Observation:
+    """An observation that also holds what the snapshots of other runs need.
 
-    The live containers among ``known`` are not read: nothing that they list is a candidate.
+    Live containers that the run has read are not read again: nothing that they list is a candidate.
     """
+    store, besides, marked = request.store, request.run, request.marked
+    assert marked is not None
     if store.deleted or not isinstance(store, Quarantines):
         return seen
     # Of a run that is being purged the containers may be deleted, and nothing of it comes back.
@@ -141,24 +89,12 @@ def keep_needed(
     promised = pa.concat_tables([PROMISED.empty_table(), *named])
     if not promised.num_rows:
         return seen
-    within = place.below(f"promised-{new_uid()}")
-    needed = engine.needed(NeededRequest(store.format, promised, within, known))
+    within = request.place.below(f"promised-{new_uid()}")
+    asked = NeededRequest(store.format, promised, within, marked.known)
+    needed = pipelines.needed(request.engine, asked)
     if needed.unread.count:
         raise _not_read(store, needed.unread, runs.values(), besides=besides)
-    return _holding(seen, needed.parts)
-
-
-def keep_for_edited(
-    seen: Observation, store: Store, decided: Decided, *, place: Place, opener: Opener
-) -> Observation:
-    """An observation in which what snapshots need once the history is edited is needed already."""
-    if decided.edit.empty or not isinstance(store, NeedsMoreOnceEdited):
-        return seen
-    addresses = sorted(store.needed_once_edited(decided.history, decided.edit))
-    if not addresses:
-        return seen
-    rows = pa.table({"address": pa.array(addresses, pa.string())})
-    return _holding(seen, [write_hashed(opener(place.url), place.at(f"edited-{new_uid()}"), rows)])
+    return holding(seen, needed.parts)
 
 
 def _not_read(
@@ -190,15 +126,6 @@ def _not_read(
         f"`reclaim purge {store_name} --run {ids[0]}`",
         runs=ids,
         unreadable=unread.count,
-    )
-
-
-def _holding(seen: Observation, parts: Sequence[Part]) -> Observation:
-    """An observation in which the addresses in some files are needed as well."""
-    return replace(
-        seen,
-        held=(*seen.held, *(part.address for part in parts)),
-        held_count=seen.held_count + sum(part.rows for part in parts),
     )
 
 

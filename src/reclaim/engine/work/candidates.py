@@ -12,17 +12,16 @@ import pyarrow.compute as pc
 
 from reclaim.engine.answers import Objects
 from reclaim.engine.requests import ExcludeRequest
-from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in
-from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.spark.work.shielding import shielded
 from reclaim.engine.tasks import excluding, judging, keys, reading, tally
 from reclaim.engine.tasks.inventory import read_inventory
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, CandidateRules, Verdict
-from reclaim.engine.tasks.keys import KeysOf
-from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
+from reclaim.engine.tasks.keys import Key, KeysOf
+from reclaim.engine.tasks.parts import Part, Place, read_part, task_storage, write_parts
 from reclaim.engine.tasks.sampling import count_sampled
 from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.engine.work.lines import Tables, Work, lines_of, parts_in, stem_in
+from reclaim.engine.work.parts import read_parts
+from reclaim.engine.work.shielding import shielded
 from reclaim.storage import LISTED
 from reclaim.stores.format import Format
 
@@ -40,17 +39,34 @@ class Source:
     """Keys of live objects that are counted as they are read."""
 
     def read(self, files: Tables) -> Tables:
-        storage = open_storage(self.objects.url)
+        storage = task_storage(self.objects.url)
         for part in parts_in(files):
             if self.objects.verified:
                 yield read_part(storage, part)
             else:
                 yield read_inventory(storage, part, self.objects, self.format)
 
+    def count(self, table: pa.Table, named: Key) -> dict[str, int]:
+        """How many objects there are in a table, with their keys."""
+        return {
+            "objects": table.num_rows,
+            "size": pc.sum(table.column("size")).as_py() or 0,
+            "sampled": count_sampled(named, self.sample),
+        }
+
     def folded(self, files: Tables) -> Tables:
         """The addresses alone, as ``reading.needs`` gives them."""
         for table in self.read(files):
             yield pa.table({"address": reading.folded(table.column("address"))})
+
+
+def count_objects(source: Source, keys_of: KeysOf, files: Tables) -> Tables:
+    """Count objects, and those of them that are in the sample."""
+    counts = {"objects": 0, "size": 0, "sampled": 0}
+    for table in source.read(files):
+        for name, count in source.count(table, keys_of(table.column("address"))).items():
+            counts[name] += count
+    yield lines_of((), counts)
 
 
 def with_keys(read: Work, keys_of: KeysOf, files: Tables) -> Tables:
@@ -66,12 +82,8 @@ def survivors(
     loaded = keys.load(url, live)
     for table in source.read(files):
         named = keys_of(table.column("address"))
-        counts = {
-            "objects": table.num_rows,
-            "size": pc.sum(table.column("size")).as_py() or 0,
-            "sampled": count_sampled(named, source.sample),
-        }
-        yield table.filter(pa.array(~keys.among(named, loaded))), counts
+        rows = table.filter(pa.array(~keys.among(named, loaded)))
+        yield rows, source.count(table, named)
 
 
 def unlisted(url: str, live: tuple[Part, ...], keys_of: KeysOf, files: Tables) -> Tables:
@@ -85,7 +97,7 @@ def unlisted(url: str, live: tuple[Part, ...], keys_of: KeysOf, files: Tables) -
 def write_survivors(place: Place, rows: Tables) -> Tables:
     """Write survivors down as they are judged: with a place for where they were listed."""
     written = write_parts(
-        open_storage(place.url), stem_in(place.below("survivors")), map(_bare, rows)
+        task_storage(place.url), stem_in(place.below("survivors")), map(_bare, rows)
     )
     yield lines_of(written, {})
 
@@ -119,7 +131,7 @@ def judge(
 ) -> Tables:
     """Judge survivors and write down the candidates."""
     verdict, shields = Verdict(), tuple(rules.shields)
-    paths = rules.load_paths(open_storage(place.url))
+    paths = rules.load_paths(task_storage(place.url))
 
     def judged() -> Tables:
         for table in rows:
@@ -128,22 +140,8 @@ def judge(
             verdict.add(judgement)
             yield candidates
 
-    parts = list(write_parts(open_storage(place.url), stem_in(place), judged()))
+    parts = list(write_parts(task_storage(place.url), stem_in(place), judged()))
     yield lines_of(parts, {"verdict": verdict.encode()})
-
-
-def explain(dead: pa.Table, judge: Work, rows: Tables) -> Tables:
-    """Judge survivors, of which some are known to be dead, and why."""
-
-    def explained() -> Tables:
-        for table in rows:
-            at = pc.index_in(table.column("address"), dead.column("address"))
-            for name in ("kind", "cause"):
-                place = table.column_names.index(name)
-                table = table.set_column(place, SURVIVORS.field(name), dead.column(name).take(at))
-            yield table
-
-    return judge(explained())
 
 
 def explain_by_key(
@@ -175,10 +173,6 @@ def find_paths(url: str, globs: Sequence[str], files: Tables) -> Tables:
         yield excluding.find_paths(table, globs)
 
 
-def exclude_files(request: ExcludeRequest, files: Tables) -> Tables:
-    return exclude(request, read_parts(request.included.url, files))
-
-
 def exclude(request: ExcludeRequest, rows: Tables) -> Tables:
     """Write candidates down in two lists: those that no glob matches, and the others."""
     included: list[pa.Table] = []
@@ -201,7 +195,7 @@ def write_kinds(place: Place, rows: Tables) -> Tables:
         kept = table.cast(CANDIDATES)
         for kind in kept.column("kind").unique().to_pylist():
             kinds.setdefault(kind, []).append(kept.filter(pc.equal(kept.column("kind"), kind)))
-    storage = open_storage(place.url)
+    storage = task_storage(place.url)
     yield lines_of(
         replace(part, group=kind)
         for kind, tables in kinds.items()

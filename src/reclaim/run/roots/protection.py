@@ -16,20 +16,21 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS, ContainerFiles
 from reclaim.engine.base import Engine
+from reclaim.engine.incremental import CopyRequest
 from reclaim.engine.requests import ExpandRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
 from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
-from reclaim.engine.uncommitted import CopyRequest
 from reclaim.errors import IncompleteRead, NotFound, PlanRefused
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
 from reclaim.run.plan.dead_snapshots import dead_containers
 from reclaim.run.plan.plan_document import File, PlanDocument
+from reclaim.run.roots.request import RootRequest, holding
 from reclaim.run_record import Phase, ProtectedMemory, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
@@ -161,10 +162,14 @@ def find_protection(
     matches = Matches()
     if listed is not None:
         if listed.parts:
-            matches = engine.match(MatchRequest(store.format, (), globs, place, listed.parts))
+            matches = pipelines.match(
+                engine, MatchRequest(store.format, (), globs, place, listed.parts)
+            )
         matches = replace(matches, unread=listed.unread)
     elif containers.dead:
-        matches = engine.match(MatchRequest(store.format, containers.parts, globs, place))
+        matches = pipelines.match(
+            engine, MatchRequest(store.format, containers.parts, globs, place)
+        )
     if matches.containers != containers.dead:
         raise IncompleteRead(
             f"{containers.dead} containers of removed {store.noun}s were to be asked for protected "
@@ -183,7 +188,7 @@ def find_protection(
         work.below("shields"),
     )
     try:
-        return Protection(engine.shield(request), matches)
+        return Protection(pipelines.shield(engine, request), matches)
     except PlanRefused as error:
         lost = [part.address for part in memory.parts if part.address in error.message]
         if lost:
@@ -191,21 +196,17 @@ def find_protection(
         raise
 
 
-def hold_memory(
-    seen: Observation, store: Store, storage: Storage, place: Place, own: Storage
-) -> Observation:
-    """An observation in which the files of the memory are needed as well.
+def hold_memory(seen: Observation, request: RootRequest) -> Observation:
+    """An observation that also holds the files of the memory.
 
     Without globs nobody needs them; a run that is applied then gives the memory up.
     """
     if not seen.protect:
         return seen
-    addresses = find_memory(store, storage).addresses()
+    addresses = find_memory(request.store, request.storage).addresses()
     if not addresses:
         return seen
-    rows = pa.table({"address": pa.array(addresses, pa.string())})
-    part = write_hashed(own, place.at("protected"), rows)
-    return replace(seen, held=(*seen.held, part.address), held_count=seen.held_count + part.rows)
+    return holding(seen, [request.write("protected", addresses)])
 
 
 def hold_protected(
@@ -228,7 +229,7 @@ def hold_protected(
     named = dead_containers(seen, unplanned)
     if named.num_rows:
         request = ExpandRequest(store.format, named, own.below("unplanned"))
-        containers = engine.expand(request)
+        containers = pipelines.expand(engine, request)
     protection = find_protection(
         store, engine, seen, containers, place=own.below("protected"), work=own, opener=opener
     )
@@ -243,11 +244,7 @@ def hold_protected(
     for number, part in enumerate(protection.shields):
         rows = read_part(storage, part, ["address"])
         held.append(write_hashed(storage, own.at(f"protected-{number}"), rows))
-    return replace(
-        seen,
-        held=(*seen.held, *(part.address for part in held)),
-        held_count=seen.held_count + sum(part.rows for part in held),
-    )
+    return holding(seen, held)
 
 
 def remember(
@@ -278,9 +275,9 @@ def remember(
     folder = f"{store.format.prefix}{FOLDER}/{planned.run}/{new_uid()}/"
     own = Place(store.storage.url, folder)
     found = [file.part for file in planned.protected]
-    parts = [*memory.parts, *engine.copy(CopyRequest(found, place.url, own)).parts]
+    parts = [*memory.parts, *pipelines.copy(engine, CopyRequest(found, place.url, own)).parts]
     if len(parts) > MOST_PARTS:
-        parts = list(engine.merge(MergeRequest(seen.protect, parts, own.below("all"))))
+        parts = list(pipelines.merge(engine, MergeRequest(seen.protect, parts, own.below("all"))))
     body = _Manifest(files=[File.of(part) for part in parts]).model_dump(mode="json")
     data = json.dumps(body, indent=2).encode()
     address = own.at(MANIFEST)

@@ -6,20 +6,21 @@ What a task writes it names itself, so that no other attempt at the same task wr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
-from uuid import uuid4
 
 import pyarrow as pa
 
-from reclaim.engine.spark.failures import Work
-from reclaim.engine.tasks.parts import Part, Place, open_storage
+from reclaim.engine.tasks.parts import Part, Place, task_storage
 from reclaim.engine.tasks.tally import tallied
+from reclaim.ids import new_uid
 from reclaim.storage import Storage
 from reclaim.stores.format import Format
 
 Tables = Iterator[pa.Table]
+Work = Callable[[Tables], Tables]
+"""What a task does with its rows."""
 
 FILES = pa.schema(
     [
@@ -40,9 +41,34 @@ WORTH_A_TABLE = 10_000
 PACKED = pa.schema([pa.field("rows", pa.binary(), nullable=False)])
 
 
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines that the tasks of a job gave back."""
+
+    rows: Sequence[Any]
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The files that they wrote."""
+        return [
+            Part(row["address"], row["rows"], row["sha256"], row["group"])
+            for row in self.rows
+            if row["address"]
+        ]
+
+    def reports(self) -> Iterator[Any]:
+        for row in self.rows:
+            if row["report"]:
+                yield json.loads(row["report"])
+
+    def sum(self, name: str) -> int:
+        """A count in the reports, all together."""
+        return sum(int(report.get(name) or 0) for report in self.reports())
+
+
 def storage_of(format: Format) -> Storage:
     """The storage of a store, with objects as its format counts them."""
-    return format.view(open_storage(format.root))
+    return format.view(task_storage(format.root))
 
 
 def in_shares(shares: Sequence[pa.Table], work: Work, numbers: Tables) -> Tables:
@@ -114,4 +140,4 @@ def lines_of(
 
 def stem_in(place: Place) -> str:
     """How the names of the files begin that one attempt at a task writes."""
-    return place.at(uuid4().hex)
+    return place.at(new_uid())

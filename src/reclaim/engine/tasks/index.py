@@ -1,39 +1,50 @@
-"""The index of lifecycle runs: entries of ranges by partition, so that each range is read once.
+"""The index: the entries of every range that some run has read, by partition, so that each range is
+read once.
 
 Its parts are sorted by partition. The group of a part names the first and the last of them, and the
-first and the last day on which its entries were created: other parts need not be read.
+first and the last day on which its entries were created: other parts need not be read. Ranges never
+change, so an entry stays right for as long as its range is live.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby, pairwise
 from operator import itemgetter
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.lifecycle import LifecycleRead
-from reclaim.engine.tasks.indexing import CountedReads
-from reclaim.engine.tasks.lifecycle import INDEX, ROWS, day_number, days_of, match, numpy_of
-from reclaim.engine.tasks.lifecycle_ranges import RangeBits
+from reclaim.engine.tasks.lifecycle import days_of, numpy_of
 from reclaim.engine.tasks.parts import ROWS as ROWS_OF_A_PART
 from reclaim.engine.tasks.parts import Part, read_part, write_part
-from reclaim.policy.lifecycle.classes import HOLDER, NEVER, BranchClasses
+from reclaim.engine.tasks.reading import LIVE
 from reclaim.storage import Storage
 from reclaim.storage.ahead import read_ahead
-from reclaim.stores.format import Format, IndexesEntries, ReadsBytes
+from reclaim.stores.format import CODED, NO_READ, Format, IndexesEntries, ReadsBytes
 
 FEW_PIECES = 16
 """A range whose entries change their partition more often is sorted row by row."""
 
 MANY_CODES = 1_000_000
 """Rows of which the pieces would have more of them together are cut as strings."""
+
+INDEX = pa.schema(
+    [
+        pa.field("partition", CODED, nullable=False),
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("day", pa.int32(), nullable=False),
+        pa.field("range", CODED, nullable=False),
+    ]
+)
+"""Entries of ranges; in a file of the index all but the day are strings."""
 
 WRITTEN = pa.schema(
     [
@@ -43,13 +54,46 @@ WRITTEN = pa.schema(
 )
 """The index as its files have it."""
 
-FOUND = pa.schema(
-    [
-        pa.field("partition", pa.string(), nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-    ]
-)
-"""Addresses that have to be decided on, and where they lie."""
+
+@dataclass(slots=True)
+class CountedReads:
+    """A storage that containers are read from, counting what is read."""
+
+    storage: Storage
+    size: int = 0
+    reads: int = 0
+    _lock: Lock = field(default_factory=Lock, repr=False)
+    """Containers may be read by several threads."""
+
+    def get(self, address: str) -> bytes:
+        data = self.storage.get(address)
+        with self._lock:
+            self.size += len(data)
+            self.reads += 1
+        return data
+
+
+@dataclass(slots=True)
+class IndexCounts:
+    """How much there was to index, by the lists of containers, and how much was read."""
+
+    known: int = 0
+    known_entries: int = 0
+    """Containers that the index has already, and their entries."""
+    expected: int = 0
+    expected_entries: int = 0
+    containers: int = 0
+    entries: int = 0
+    """As they were decoded."""
+    rows: int = 0
+    """Entries for the index: without those of objects that lie elsewhere."""
+    bytes: int = 0
+    ranges: int = 0
+    """Containers that were read, and not taken by name."""
+
+    def add(self, other: IndexCounts) -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,35 +121,60 @@ class Span:
         return f"{self.first} {self.last} {self.first_day} {self.last_day}"
 
 
-def read_ranges(
-    format: Format, reads: CountedReads, ranges: pa.Table, counts: LifecycleRead
-) -> Iterator[tuple[int, pa.Table]]:
-    """The bitmap of each range with its entries, as ``INDEX``. One that cannot be read stops the
-    run."""
-    assert isinstance(format, IndexesEntries)
-    counts.expected += ranges.num_rows
-    counts.expected_entries += pc.sum(ranges.column("entries")).as_py() or 0
-    before = reads.size
+def read_live(
+    format: Format, storage: Storage, containers: pa.Table, known: pa.Array, counts: IndexCounts
+) -> Iterator[tuple[str, pa.Table]]:
+    """The address of each live container that is not known, with its entries as ``INDEX``.
 
-    def entries(one: dict[str, Any]) -> int:
-        count: int = one["entries"]
+    One that cannot be read stops the run. What need not be read counts as read.
+    """
+    live = containers.filter(pc.equal(containers.column("cause"), LIVE))
+    is_known = pc.is_in(live.column("address"), known)
+    counts.known += pc.sum(is_known).as_py() or 0
+    counts.known_entries += _entries(live.filter(is_known))
+    live = live.filter(pc.invert(is_known))
+    counts.expected += live.num_rows
+    counts.expected_entries += _entries(live)
+    by_name = pc.equal(live.column("detail"), NO_READ)
+    named = live.filter(by_name)
+    counts.containers += named.num_rows
+    counts.entries += _entries(named)
+    yield from read_ranges(format, CountedReads(storage), live.filter(pc.invert(by_name)), counts)
+
+
+def _entries(containers: pa.Table) -> int:
+    count: int = pc.sum(containers.column("entries")).as_py() or 0
+    return count
+
+
+def read_ranges(
+    format: Format, reads: CountedReads, ranges: pa.Table, counts: IndexCounts
+) -> Iterator[tuple[str, pa.Table]]:
+    """The address of each range with its entries, as ``INDEX``."""
+    assert isinstance(format, IndexesEntries)
+    before = reads.size, reads.reads
+
+    def entries_of(container: dict[str, Any]) -> int:
+        count: int = container["entries"]
         return count
 
     read = read_ahead(
-        reads.storage, partial(_read_range, format, reads), ranges.to_pylist(), entries=entries
+        reads.storage, partial(_read_range, format, reads), ranges.to_pylist(), entries=entries_of
     )
-    for bits, entries_read, rows in read:
+    for address, entries, rows in read:
         # Each counts as it was read; what lies elsewhere is not ours, and in no row.
-        counts.ranges += 1
-        counts.entries += entries_read
-        yield bits, rows
-    counts.bytes += reads.size - before
+        counts.containers += 1
+        counts.entries += entries
+        counts.rows += rows.num_rows
+        yield address, rows
+    counts.bytes += reads.size - before[0]
+    counts.ranges += reads.reads - before[1]
 
 
 def _read_range(
-    format: IndexesEntries, reads: CountedReads, one: dict[str, Any]
-) -> tuple[int, int, pa.Table]:
-    rows, entries = format.indexed(reads, one)
+    format: IndexesEntries, reads: CountedReads, container: dict[str, Any]
+) -> tuple[str, int, pa.Table]:
+    rows, entries = format.indexed(reads, container)
     columns = [
         rows.column("partition"),
         rows.column("address"),
@@ -113,7 +182,7 @@ def _read_range(
         days_of(rows.column("created_at")),
         rows.column("range"),
     ]
-    return one["bits"], entries, pa.table(columns, schema=INDEX)
+    return container["address"], entries, pa.table(columns, schema=INDEX)
 
 
 def write_index(
@@ -197,88 +266,6 @@ def _order(partitions: pa.ChunkedArray) -> pa.Array:
     return pa.array(np.argsort(ranks[codes], kind="stable"))
 
 
-def find_matched(classes: BranchClasses, bits: int, rows: pa.Table) -> pa.Table:
-    """The entries of one range that a rule matches on some branch, as ``FOUND``."""
-    matched = match(classes, rows.column("path"), numpy_of(rows.column("day"), np.int32))
-    return rows.filter(pa.array((matched & bits) != 0)).select(FOUND.names).cast(FOUND)
-
-
-def find_rows_matched(classes: BranchClasses, ranges: RangeBits, rows: pa.Table) -> pa.Table:
-    """The entries of an index that a rule matches on some branch, as ``FOUND``."""
-    matched = match(classes, rows.column("path"), numpy_of(rows.column("day"), np.int32))
-    bits = ranges.bits[ranges.find(rows.column("range"))]
-    return rows.filter(pa.array((matched & bits) != 0)).select(FOUND.names).cast(FOUND)
-
-
-@dataclass(frozen=True, slots=True)
-class RuleChanges:
-    """The rules and ranges of now and of the last finished run."""
-
-    classes: BranchClasses
-    ranges: RangeBits
-    earlier: BranchClasses
-    known: RangeBits
-    """The ranges that the index has."""
-
-    @property
-    def comparable(self) -> bool:
-        """Whether a bit means the same in both."""
-        return self.classes.named == self.earlier.named
-
-    def find(self, rows: pa.Table) -> pa.Table:
-        """Entries of the index that a rule matches on some branch, and did not match then."""
-        days, paths = numpy_of(rows.column("day"), np.int32), rows.column("path")
-        bits = self.ranges.bits[self.ranges.find(rows.column("range"))]
-        matched = match(self.classes, paths, days) & bits
-        if self.comparable:
-            then = self.known.bits[self.known.find(rows.column("range"))]
-            matched &= ~(match(self.earlier, paths, days) & then)
-        return rows.filter(pa.array(matched != 0)).select(FOUND.names).cast(FOUND)
-
-
-def find_windows(now: BranchClasses, then: BranchClasses) -> list[tuple[int, int]]:
-    """Days, the first and the last, of which entries may be matched now that were not then, if
-    the same reaches them."""
-    windows = set()
-    for rule in now.rules:
-        for number, latest in enumerate(rule.dates):
-            if latest == NEVER:
-                continue
-            known = [
-                earlier.dates[number]
-                for earlier in then.rules
-                if rule.prefix.startswith(earlier.prefix) and earlier.dates[number] != NEVER
-            ]
-            first = day_number(max(known)) + 1 if known else day_number(NEVER)
-            if first <= day_number(latest):
-                windows.add((first, day_number(latest)))
-    return sorted(windows)
-
-
-def in_windows(parts: Iterable[Part], windows: Sequence[tuple[int, int]]) -> list[Part]:
-    """The parts of an index that may have entries of some days."""
-    return [
-        part
-        for part, span in ((part, Span.of(part)) for part in parts)
-        if any(span.first_day <= last and first <= span.last_day for first, last in windows)
-    ]
-
-
-def select_rows(ranges: RangeBits, rows: pa.Table) -> pa.Table:
-    """Entries of the index as ``ROWS``, of the ranges that something reaches."""
-    at = ranges.find(rows.column("range"))
-    columns = [
-        rows.column("address"),
-        rows.column("path"),
-        rows.column("day"),
-        pa.array(ranges.bits[at], pa.int64()),
-        pa.array(ranges.holders[at], pa.int32()),
-        pa.array(ranges.branches[at], pa.int32()),
-    ]
-    found = pa.table(columns, schema=ROWS)
-    return found.filter(pc.not_equal(found.column("bits"), 0))
-
-
 def in_partitions(rows: pa.Table, wanted: Callable[[str], bool]) -> pa.Table:
     """The rows that lie in some partitions."""
     names, codes = _coded(rows.column("partition"))
@@ -296,22 +283,3 @@ def overlapping(parts: Iterable[Part], partitions: Iterable[str]) -> list[Part]:
         if at < len(wanted) and wanted[at] <= span.last:
             found.append(part)
     return found
-
-
-def find_changed_parts(
-    changes: RuleChanges, ranges: pa.Table, parts: Sequence[Part]
-) -> Sequence[Part]:
-    """The parts of an index that may have what is matched now and was not then.
-
-    All of them, unless the same branches reach each range and only dates have moved. What else
-    holds a range now makes no difference: it only ever keeps.
-    """
-    if not changes.comparable:
-        return parts
-    at = changes.known.find(ranges.column("address"))
-    is_known = at < len(changes.known.addresses)
-    bits = numpy_of(ranges.column("bits"), np.int64)
-    gained = bits & ~changes.known.bits[at] & ~HOLDER
-    if (is_known & (gained != 0)).any():
-        return parts
-    return in_windows(parts, find_windows(changes.classes, changes.earlier))

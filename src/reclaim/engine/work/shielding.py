@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import keys, shielding
 from reclaim.engine.tasks.keys import Causes, Key, KeysOf
-from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_parts
+from reclaim.engine.tasks.parts import Part, Place, read_part, task_storage, write_parts
+from reclaim.engine.work.lines import Tables, lines_of, stem_in, storage_of
+from reclaim.engine.work.parts import read_parts
 from reclaim.storage import hashed_files
 from reclaim.stores.format import Format
 
@@ -31,7 +31,7 @@ def write_matches(format: Format, globs: Sequence[str], place: Place, containers
         for table in containers:
             yield from shielding.match_dead(format, storage, table, globs, counts)
 
-    parts = list(write_parts(open_storage(place.url), stem_in(place), matches()))
+    parts = list(write_parts(task_storage(place.url), stem_in(place), matches()))
     yield lines_of(parts, asdict(counts))
 
 
@@ -44,19 +44,19 @@ def write_listed(globs: Sequence[str], place: Place, files: Tables) -> Tables:
             counts.containers += shielding.count_listed(table)
             yield shielding.match_paths(table, globs)
 
-    parts = list(write_parts(open_storage(place.url), stem_in(place), matches()))
+    parts = list(write_parts(task_storage(place.url), stem_in(place), matches()))
     yield lines_of(parts, asdict(counts))
 
 
 def write_shields(url: str, globs: Sequence[str], place: Place, files: Tables) -> Tables:
     """Write down the addresses that parts with paths shield."""
     found = (shielding.shields_of(table, globs) for table in read_parts(url, files))
-    yield lines_of(write_parts(open_storage(place.url), stem_in(place), found))
+    yield lines_of(write_parts(task_storage(place.url), stem_in(place), found))
 
 
 def write_hashed_shields(globs: Sequence[str], place: Place, files: Tables) -> Tables:
     """The same, of files that are hashed by name."""
-    storage = open_storage(place.url)
+    storage = task_storage(place.url)
     names = (name for table in files for name in table.column("address").to_pylist())
     found = (shielding.shields_of(hashed_files.read(storage, name), globs) for name in names)
     yield lines_of(write_parts(storage, stem_in(place), found))
@@ -65,7 +65,7 @@ def write_hashed_shields(globs: Sequence[str], place: Place, files: Tables) -> T
 def write_distinct(globs: Sequence[str], place: Place, rows: Tables) -> Tables:
     """Write down addresses and paths that globs match."""
     matching = (shielding.match_paths(table, globs) for table in rows)
-    yield lines_of(write_parts(open_storage(place.url), stem_in(place), matching))
+    yield lines_of(write_parts(task_storage(place.url), stem_in(place), matching))
 
 
 def shielded(
@@ -94,7 +94,7 @@ def _load(url: str, parts: tuple[Part, ...], keys_of: KeysOf) -> tuple[Key, Caus
 
 def _read(url: str, parts: tuple[Part, ...], keys_of: KeysOf) -> tuple[Key, Causes]:
     """The keys of shields, sorted, and their globs; of equal keys the first glob."""
-    storage = open_storage(url)
+    storage = task_storage(url)
     tables = [read_part(storage, part) for part in parts]
     named = np.concatenate([keys_of(table.column("address")) for table in tables])
     globs = np.concatenate([table.column("glob").to_numpy() for table in tables])

@@ -11,23 +11,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.requests import ExpandRequest
-from reclaim.engine.spark.work.lines import Tables, in_fewer, lines_of, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_parts
 from reclaim.engine.tasks import keys, promised, reading, sampling, tally
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.keys import Key, KeysOf
 from reclaim.engine.tasks.parts import (
     Part,
     Place,
-    open_storage,
     read_part,
+    task_storage,
     write_hashed,
     write_parts,
 )
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.sampling import Sample
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
+from reclaim.engine.work.lines import Tables, in_fewer, lines_of, stem_in, storage_of
+from reclaim.engine.work.parts import read_parts
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.format import CONTAINERS, NO_READ, Format
 
@@ -38,6 +37,13 @@ SAMPLE = "sample"
 DEAD = "dead"
 """The group of files with the keys of what is dead."""
 
+KNOWN = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("known", pa.bool_(), nullable=False),
+    ]
+)
+"""Containers of earlier runs, whose entries are known."""
 JOIN_KEY = pa.field("key", pa.int64(), nullable=False)
 """A key as Spark joins by it, which has no unsigned numbers."""
 
@@ -66,32 +72,23 @@ def write_containers(place: Place, rows: Tables) -> Tables:
             live = pc.equal(table.column("cause"), LIVE)
             of_snapshots = pc.and_(live, pc.equal(table.column("detail"), NO_READ))
             counts["of_snapshots"] += pc.sum(of_snapshots).as_py() or 0
-            table = table.filter(pc.is_null(table.column("known"))).select(CONTAINERS.names)
+            if "known" in table.column_names:
+                table = table.filter(pc.is_null(table.column("known")))
+            table = table.select(CONTAINERS.names)
             live = table.filter(pc.equal(table.column("cause"), LIVE))
             counts["containers"] += live.num_rows
             counts["entries"] += pc.sum(live.column("entries")).as_py() or 0
             counts["dead"] += table.num_rows - live.num_rows
             yield table.cast(CONTAINERS)
 
-    yield lines_of(write_parts(open_storage(place.url), stem_in(place), counted()), counts)
+    yield lines_of(write_parts(task_storage(place.url), stem_in(place), counted()), counts)
 
 
-def expand_here(request: ExpandRequest, named: Tables) -> Tables:
-    """Do all of ``expand`` in one process: few containers, compared with those that are known."""
-    storage = open_storage(request.place.url)
-    listed = pa.concat_tables([CONTAINERS.empty_table(), *expand(request.format, named)])
-    # Live ones come first, and the first of each address is taken.
-    grouped = listed.sort_by([("cause", "ascending")]).group_by("address", use_threads=False)
-    columns = [name for name in CONTAINERS.names if name != "address"]
-    once = grouped.aggregate([(name, "first") for name in columns])
-    once = once.rename_columns([name.removesuffix("_first") for name in once.column_names])
-    known = pa.concat_tables(
-        [CONTAINERS.empty_table(), *(read_part(storage, part) for part in request.known)]
-    )
-    live = known.filter(pc.equal(known.column("cause"), LIVE)).column("address").combine_chunks()
-    there = pc.is_in(once.column("address"), live)
-    flagged = once.append_column("known", pc.if_else(there, True, pa.scalar(None, pa.bool_())))
-    return write_containers(request.place, iter([flagged]))
+def read_known(url: str, files: Tables) -> Tables:
+    """The addresses of live containers, as ``KNOWN``."""
+    for table in read_parts(url, files):
+        live = table.filter(pc.equal(table.column("cause"), LIVE)).column("address")
+        yield pa.table([live, pa.repeat(pa.scalar(True), len(live))], schema=KNOWN)
 
 
 def read_dead(format: Format, containers: Tables) -> Tables:
@@ -114,7 +111,7 @@ def list_promised(format: Format, containers: Tables) -> Tables:
 
 def write_needed(format: Format, place: Place, containers: Tables) -> Tables:
     """Write down what promised snapshots need, in files that are hashed by name."""
-    storage, own = storage_of(format), open_storage(place.url)
+    storage, own = storage_of(format), task_storage(place.url)
     unread = promised.Unread()
     rows = [
         table for part in containers for table in promised.needed(format, storage, part, unread)
@@ -147,7 +144,7 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
     counts = {"containers": 0, "entries": 0, "held": 0}
     sample = Sample()
     within = partial(sampling.below, format.prefix)
-    storage, own = storage_of(format), open_storage(place.url)
+    storage, own = storage_of(format), task_storage(place.url)
     written: list[Key] = []
     dead: list[Key] = []
     causes: list[keys.Causes] = []
