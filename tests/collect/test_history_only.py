@@ -11,11 +11,12 @@ import pytest
 from reclaim.errors import Conflict, NotFound, Partial, PlanRefused, Refused, StorageUnavailable
 from reclaim.policy import from_options
 from reclaim.run.apply.finished_plan import settle_plan
-from reclaim.run.gc import RunKind, RunRequest, collect
+from reclaim.run.gc import collect
 from reclaim.run.plan import plan_file, plan_snapshots
 from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import HistoryOnly
 from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.requests import RunKind, RunRequest
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import EXPIRE, Phase
 from tests.collect.dying import Frozen, dies

@@ -10,10 +10,11 @@ from reclaim.catalog.database.schema import claimed_addresses, claims
 from reclaim.errors import Gone
 from reclaim.policy import from_options
 from reclaim.run.apply.limits import NO_LIMITS, Limits
-from reclaim.run.gc import Collected, RunKind, RunRequest, collect
+from reclaim.run.gc import Collected, collect
 from reclaim.run.lifecycle.rules import find_runs
 from reclaim.run.lifecycle.unfinished import find_unfinished
 from reclaim.run.plan.planning import PlanOptions
+from reclaim.run.requests import RunKind, RunRequest
 from reclaim.run.sweep.removal import MoveToQuarantine, Removal
 from reclaim.run_record import Phase
 from reclaim.storage import Storage

@@ -14,7 +14,7 @@ from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.catalog.refs import committing, merging
 from reclaim.catalog.staging import cleaner, entry_edits
 from reclaim.engine import pipelines
-from reclaim.run.plan import collection
+from reclaim.run.plan import collection, history_only
 from reclaim.run.plan import planning as plan
 from reclaim.stores.catalog import CatalogStore
 from tests.schedules.telling import tell
@@ -28,9 +28,12 @@ RETURNING: list[tuple[Any, str]] = [
     (Reaper, "_note"),
     (CatalogStore, "check"),
     (CatalogStore, "observe"),
+    (CatalogStore, "current_history"),
+    (CatalogStore, "leases"),
     (pipelines, "expand"),
     (pipelines, "find"),
     (collection, "list_store"),
+    (history_only, "check_clock"),
     *((plan, name) for name in ("check_clock", "find_protection", "hold_roots")),
 ]
 """They change nothing in memory."""

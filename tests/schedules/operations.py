@@ -105,7 +105,11 @@ def undo(at: Instance) -> None:
 
 
 def expire(at: Instance) -> None:
-    expiring.expire(at.repo, Policy(default=Rules(keep_last=1)))
+    """Plan and apply an edit of the history, which knows only where the plan is."""
+    with forgetting() as remembered:
+        plan = expiring.plan_expire(at.store(), Policy(default=Rules(keep_last=1)))
+        remembered.append(plan.place)
+    expiring.apply_expire(at.store(), plan)
 
 
 def lease(at: Instance) -> None:

@@ -27,6 +27,9 @@ BOUNDS = {
     "revert + reap": 1,
     "reset + reap": 1,
     "reap + reap": 1,
+    "reap + expire": 1,
+    "expire + expire": 1,
+    "expire + undo": 1,
 }
 """The most preemptions in ``make test``, of pairs with hundreds of orders that differ."""
 RUNS_OF_LONG = 3

@@ -77,8 +77,11 @@ class TableRows:
         greatest: Sequence[str] = (),
         collect: Sequence[str] = (),
     ) -> TableRows:
+        apart = {key, *order, *greatest, *collect}
+        whole_order = [*order, *(name for name in self.schema.names if name not in apart)]
+
         def group(rows: pa.Table) -> pa.Table:
-            first = _firsts(rows, key, order, "ascending")
+            first = _firsts(rows, key, whole_order, "ascending")
             for column in greatest:
                 last = _firsts(rows, key, [column], "descending").column(column)
                 first = first.set_column(first.schema.get_field_index(column), column, last)

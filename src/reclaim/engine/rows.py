@@ -43,9 +43,9 @@ class Rows(Protocol):
     ) -> Self:
         """One row for each value of a column.
 
-        The other columns are those of the first row by ``order``, where null comes first. The
-        columns ``greatest`` have the greatest value of all rows instead, and ``collect`` a list
-        with the distinct values.
+        The other columns are those of the first row by ``order``, and then by what is left of
+        them; null comes first. The columns ``greatest`` have the greatest value of all rows
+        instead, and ``collect`` a list with the distinct values.
         """
         ...
 

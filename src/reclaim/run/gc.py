@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,49 +16,17 @@ from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.apply.finished_plan import is_empty
 from reclaim.run.apply.limits import NO_LIMITS, Limits, review_hint
 from reclaim.run.lifecycle.done_before import DoneBefore
-from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
-from reclaim.run.lifecycle.rules import find_lifecycle, has_enabled_rule, has_rules
 from reclaim.run.lifecycle.unfinished import finish_unfinished
-from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import OF_RUNS
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import Plan, PlanOptions
 from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Watcher
+from reclaim.run.requests import COLLECT_ALL, RunKind, RunRequest, plan_request
 from reclaim.run.sweep.removal import DELETE, Removal
-from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
 from reclaim.run_record import Phase, RunRecord
 from reclaim.stores.base import Store
 from reclaim.stores.format import QUARANTINE
 from reclaim.stores.registry import NamedStore
-
-
-class RunKind(StrEnum):
-    """The kind of a run, by the data that it takes."""
-
-    COLLECT = "collect"
-    """Everything unreferenced, with what expires by the rules."""
-    HISTORY_ONLY = "history-only"
-    """Nothing: what expires by the rules leaves the history, and no bytes are deleted."""
-    UNCOMMITTED = "uncommitted"
-    """What was uploaded and is in no commit."""
-    LIFECYCLE = "lifecycle"
-    """What the stored lifecycle rules match."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """A kind of run with the options that only this kind has."""
-
-    kind: RunKind = RunKind.COLLECT
-    refs: Sequence[str] = ()
-    """Of an edit of the history: only what these reach; everything if there are none."""
-    branch: str | None = None
-    """Of uncommitted data: that of this branch alone."""
-    full: bool = False
-    """Of uncommitted data and lifecycle rules: ignore checkpoints."""
-
-
-COLLECT_ALL = RunRequest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +37,6 @@ class Collected:
     applied: Applied | None
     note: str = ""
     """Why nothing was planned."""
-
-
-def plan_request(
-    store: Store,
-    engine: Engine,
-    options: PlanOptions,
-    asked: RunRequest = COLLECT_ALL,
-    *,
-    watcher: Watcher | None = None,
-    opener: Opener = open_storage,
-) -> Plan:
-    """Make the plan of a kind of run; changes nothing."""
-    match asked.kind:
-        case RunKind.HISTORY_ONLY:
-            return plan_history(store, options, refs=asked.refs, watcher=watcher, opener=opener)
-        case RunKind.UNCOMMITTED:
-            how = UncommittedOptions(asked.full, asked.branch)
-            return plan_uncommitted(store, engine, options, how, watcher=watcher, opener=opener)
-        case RunKind.LIFECYCLE:
-            rules = LifecycleOptions(find_lifecycle(store).policy, full=asked.full)
-            return plan_lifecycle(store, engine, rules, options, watcher=watcher, opener=opener)
-        case RunKind.COLLECT:
-            return make_plan(store, engine, options, watcher=watcher, opener=opener)
 
 
 def collect(
@@ -142,20 +86,6 @@ def collect(
             opener=opener,
         )
     return Collected(plan, done)
-
-
-def find_skip_reason(store: Store, asked: RunRequest, options: PlanOptions) -> str:
-    """Why a kind of run has nothing to do in a store among many; "" if it may have."""
-    match asked.kind:
-        case RunKind.HISTORY_ONLY if store.deleted:
-            return "it was deleted, and has no history"
-        case RunKind.HISTORY_ONLY if options.policy.empty:
-            return "no retention policy is stored"
-        case RunKind.LIFECYCLE if not has_rules(store):
-            return "no lifecycle rules are stored"
-        case RunKind.LIFECYCLE if not has_enabled_rule(store):
-            return "no lifecycle rule is enabled"
-    return ""
 
 
 @dataclass(frozen=True, slots=True)

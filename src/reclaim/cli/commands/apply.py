@@ -75,7 +75,7 @@ def apply(
 ) -> None:
     """Delete the objects in a plan, skipping any that are referenced again. Safe to run again.
 
-    The plan decides what kind of run it is; a plan of history alone deletes no bytes.
+    A plan of --history-only edits the history, and deletes nothing.
     """
     from reclaim.globs import check_globs
     from reclaim.run.apply.apply_plan import apply_plan

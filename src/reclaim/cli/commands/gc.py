@@ -81,7 +81,8 @@ def gc(
 
     Example: reclaim gc --all --max-objects 100000
     """
-    from reclaim.run.gc import Collected, StoreOutcome, collect, collect_each, find_skip_reason
+    from reclaim.run.gc import Collected, StoreOutcome, collect, collect_each
+    from reclaim.run.requests import find_skip_reason
 
     if store is None and not everything:
         raise InvalidInput("give either a STORE or --all")

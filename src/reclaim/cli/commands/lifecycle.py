@@ -91,7 +91,7 @@ def set_(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help="The rules by their ids, in JSON or YAML; - for standard input, the default.",
             show_default=False,
         ),

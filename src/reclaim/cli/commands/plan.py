@@ -35,10 +35,10 @@ def plan(
 
     Example: reclaim plan sales --keep-last 30
 
-    Review the plan with `reclaim show PLAN`, and delete with `reclaim apply PLAN`. Without rules
-    the policy counts that is stored with the repository.
+    Review the plan with `reclaim show PLAN`; delete with `reclaim apply PLAN`. Without rules, the
+    policy that is stored with the repository applies.
     """
-    from reclaim.run.gc import plan_request
+    from reclaim.run.requests import plan_request
 
     asked = kind.read(rules, planning, running)
     options = planning.read(kind.rules(rules))

@@ -59,7 +59,7 @@ def purge(
     unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete for good what is in quarantine and past its time."""
+    """Delete quarantined objects for good, once their time is over."""
     from reclaim.run.purge import purge as purging
 
     if run is not None and older_than is not None:

@@ -44,8 +44,10 @@ def undo(
         ),
     ] = None,
 ) -> None:
-    """Take a run back: an expiration, an apply with --quarantine, the history edit of an apply that
-    deleted, or what a lifecycle run that was cut off has not deleted. Safe to run again."""
+    """Undo a run: restore quarantined objects and revert its history changes.
+
+    Of a lifecycle run that was cut off, what is not deleted yet is released. Safe to run again.
+    """
     from reclaim.run.roots.cut_off import can_be_given_up
     from reclaim.run.undo.undo_edit import edits_alone, undo_edit
     from reclaim.run.undo.undo_run import Undone, undo_run

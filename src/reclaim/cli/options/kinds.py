@@ -19,7 +19,7 @@ from reclaim.errors import InvalidInput
 if TYPE_CHECKING:
     from reclaim.cli.progress.watching import Watch
     from reclaim.engine.base import Engine
-    from reclaim.run.gc import RunRequest
+    from reclaim.run.requests import RunRequest
     from reclaim.run.sweep.removal import Removal
     from reclaim.stores.base import Store
 
@@ -106,7 +106,7 @@ class KindOptions:
 
     def read(self, *groups: Any) -> RunRequest:
         """The kind that was asked for; refuses options in other groups that do not go with it."""
-        from reclaim.run.gc import RunKind, RunRequest
+        from reclaim.run.requests import RunKind, RunRequest
 
         chosen = self._chosen()
         for option, kinds in OF_KINDS.items():

@@ -48,7 +48,7 @@ FractionOption = Annotated[
         metavar="F",
         min=0.0,
         max=1.0,
-        help="Allow a plan of more than 0.9 of all objects, up to F.",
+        help="Allow a plan to delete up to this fraction of all objects. Default: 0.9.",
         show_default=False,
         rich_help_panel=SAFETY,
     ),

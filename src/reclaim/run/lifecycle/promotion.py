@@ -58,7 +58,7 @@ class Promotion:
                 return document
         raise PlanRefused(
             f"the lifecycle rules of {self._store.name} were changed since the plan was made",
-            hint="nothing was deleted; plan it again: reclaim lifecycle run REPO --plan",
+            hint="nothing was deleted; plan it again: reclaim plan REPO --lifecycle",
         )
 
     def find_unneeded(self, done: Sequence[Part]) -> Sequence[Part]:

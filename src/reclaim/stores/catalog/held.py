@@ -20,7 +20,7 @@ from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import ReclaimError
 from reclaim.model import Ref, SnapshotId
-from reclaim.run_record import Phase, RunRecord
+from reclaim.run_record import EXPIRE, Phase, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.abilities import (
     AddressFiles,
@@ -186,7 +186,7 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
 
     def finish(self, run: RunRecord) -> None:
         records.finish(self._workspace, self.lock, run)
-        if run.phase == Phase.DONE:
+        if run.phase == Phase.DONE and run.kind != EXPIRE:
             self._remove_needless_rows()
 
     def _remove_needless_rows(self) -> None:
