@@ -123,8 +123,8 @@ def gc(
 class UncommittedCollected(TypedDict):
     """The extent of a run on uncommitted data."""
 
-    mode: Literal["clean", "optimized"]
-    """optimized where the run started from a checkpoint."""
+    mode: Literal["full", "incremental"]
+    """incremental where the run started from a checkpoint."""
     why: str
     """The reason for this mode."""
     partitions_listed: int
@@ -318,7 +318,7 @@ def _planned(plan: Plan) -> PlannedDocument:
         "uncommitted": None
         if uncommitted is None
         else {
-            "mode": cast(Literal["clean", "optimized"], uncommitted.mode),
+            "mode": cast(Literal["full", "incremental"], uncommitted.mode),
             "why": uncommitted.why,
             "partitions_listed": uncommitted.partitions_listed,
             "objects_listed": uncommitted.objects_listed,
