@@ -26,8 +26,8 @@ def test_both_decide_the_same(world: PairedWorld, seed: int) -> None:
     finder.driver_row_limit = choice.choice([0, 10**6])
     live_by_rules(world, choice, seen, rounds=4 if SOAK else 1)
     assert seen.went
-    # And once more, as a scheduler runs it, after a collection. Where there are too many keys, Spark
-    # decides on whole partitions, and counts what is gone in these as well.
+    # And once more, as a scheduler runs it, after a collection. Where there are too many keys,
+    # Spark decides on whole partitions, and counts what is gone in these as well.
     finder.lookup_limit = 10**9
     world.clock.advance(days=1)
     done = collect_and_run(world)
