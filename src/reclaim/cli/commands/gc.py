@@ -45,6 +45,7 @@ from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reclaim.run.gc import Collected, StoreOutcome
+    from reclaim.run.plan.plan_document import Lifecycle, Uncommitted
     from reclaim.run.plan.planning import Plan
     from reclaim.stores.base import Store
 
@@ -120,31 +121,30 @@ def gc(
         raise typer.Exit(code)
 
 
-class UncommittedCollected(TypedDict):
-    """The extent of a run on uncommitted data."""
+class ExtentDocument(TypedDict):
+    """The extent of a run that can start from a checkpoint."""
 
     mode: Literal["full", "incremental"]
     """incremental where the run started from a checkpoint."""
     why: str
     """The reason for this mode."""
-    partitions_listed: int
-    objects_listed: int
     bytes_read: int
+    """Bytes of ranges, of the index and of the checkpoint."""
     ranges_read: int
 
 
-class LifecycleCollected(TypedDict):
+class UncommittedCollected(ExtentDocument):
+    """The extent of a run on uncommitted data."""
+
+    partitions_listed: int
+    objects_listed: int
+
+
+class LifecycleCollected(ExtentDocument):
     """The extent of a run of lifecycle rules."""
 
     today: Annotated[str, Form(r"^\d{4}-\d\d-\d\d$", "date")]
     """The day of UTC that dates are counted from."""
-    mode: Literal["full", "incremental"]
-    """incremental where the run started from a checkpoint."""
-    why: str
-    """The reason for this mode."""
-    bytes_read: int
-    """Bytes of metaranges, of ranges, of the index and of the checkpoint."""
-    ranges_read: int
     gone: int
     """Addresses that would go and are not there any more."""
     held: int
@@ -308,34 +308,38 @@ def _planned(plan: Plan) -> PlannedDocument:
     """The fields of an outcome that are about its plan."""
     document = plan.document
     young, uncommitted, lifecycle = document.too_young, document.uncommitted, document.lifecycle
-    return {
+    planned: PlannedDocument = {
         "plan": shown(plan.place),
         "policy_source": cast(PolicyOrigin, document.policy_source),
         "warnings": document.warnings,
         "expired": document.expired,
         "held_by": [cast(HolderDocument, one.model_dump(mode="json")) for one in document.held_by],
         "too_young": None if young is None else cast(TooYoungDocument, young.model_dump()),
-        "uncommitted": None
-        if uncommitted is None
-        else {
-            "mode": cast(Literal["full", "incremental"], uncommitted.mode),
-            "why": uncommitted.why,
+        "uncommitted": None,
+        "lifecycle": None,
+    }
+    if uncommitted is not None:
+        planned["uncommitted"] = {
+            **_extent(uncommitted),
             "partitions_listed": uncommitted.partitions_listed,
             "objects_listed": uncommitted.objects_listed,
-            "bytes_read": uncommitted.bytes_read,
-            "ranges_read": uncommitted.ranges_read,
-        },
-        "lifecycle": None
-        if lifecycle is None
-        else {
+        }
+    if lifecycle is not None:
+        planned["lifecycle"] = {
+            **_extent(lifecycle),
             "today": lifecycle.today.isoformat(),
-            "mode": cast(Literal["full", "incremental"], lifecycle.mode),
-            "why": lifecycle.why,
-            "bytes_read": lifecycle.bytes_read,
-            "ranges_read": lifecycle.ranges_read,
             "gone": lifecycle.gone,
             "held": lifecycle.held_count,
-        },
+        }
+    return planned
+
+
+def _extent(section: Uncommitted | Lifecycle) -> ExtentDocument:
+    return {
+        "mode": cast(Literal["full", "incremental"], section.mode),
+        "why": section.why,
+        "bytes_read": section.bytes_read,
+        "ranges_read": section.ranges_read,
     }
 
 
