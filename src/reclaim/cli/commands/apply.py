@@ -87,7 +87,8 @@ def apply(
     globs = check_globs(exclude or ())
     limits = limiting.read()
     place, document = find_plan(plan)
-    if document.history_only is not None:
+    edit_only = document.history_only is not None
+    if edit_only:
         for group in (quarantining, limiting):
             for option in given_options(group):
                 raise InvalidInput(f"{flag(option)} does not go with a plan of {HISTORY_ONLY}")
@@ -98,7 +99,6 @@ def apply(
     with session.planned(store, named.kind, named.name, named.uid) as opened:
         what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
         allow_missing(opened, asked=unsafe_allow_missing_layers)
-        edit_only = document.history_only is not None
         removal = DELETE if edit_only else quarantining.removal(opened)
         settled = settle_plan(opened, place, document, digest=asked, removal=removal, exclude=globs)
         if settled is not None:

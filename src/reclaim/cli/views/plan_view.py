@@ -84,9 +84,10 @@ class Summary:
         yield ""
         yield f"Digest: {plan.digest}"
         if self.not_recorded:
+            otherwise = ", or every object is compared with all live data again"
             yield (
                 f"Note: the store did not record the plan ({self.not_recorded}). Apply it with "
-                "--digest, or every object is compared with all live data again."
+                f"--digest{otherwise * (plan.history_only is None)}."
             )
         yield from self._next_step()
 
