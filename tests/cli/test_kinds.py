@@ -98,32 +98,31 @@ def test_in_one_go_each_kind_does_the_same_as_plan_and_apply(
     assert done["policy_source"] == planned["policy_source"]
 
 
-REFUSED = [
-    (("--uncommitted", "--lifecycle"), "--uncommitted and --lifecycle exclude each other"),
-    (("--history-only", "--uncommitted"), "--history-only and --uncommitted exclude each other"),
-    (("--ref", "main"), "--ref goes only with --history-only"),
-    (("--uncommitted", "--ref", "main"), "--ref goes only with --history-only"),
-    (("--history-only", "--full"), "--full goes only with --uncommitted or --lifecycle"),
-    (("--history-only", "--min-age", "1h"), "--min-age does not go with --history-only"),
-    (("--history-only", "--inventory", "x"), "--inventory does not go with --history-only"),
-    (("--history-only", "--engine", "local"), "--engine does not go with --history-only"),
-    (("--branch", "main"), "--branch goes only with --uncommitted"),
-    (("--lifecycle", "--branch", "main"), "--branch goes only with --uncommitted"),
-    (("--full",), "--full goes only with --uncommitted or --lifecycle"),
-    (("--uncommitted", "--keep-last", "3"), "--keep-last does not go with --uncommitted"),
-    (("--lifecycle", "--policy", "x"), "--policy does not go with --lifecycle"),
-    (("--lifecycle", "--inventory", "x"), "--inventory does not go with --lifecycle"),
-    (("--uncommitted", "--old-backups"), "--old-backups does not go with --uncommitted"),
-]
+REFUSED = {
+    "--uncommitted --lifecycle": "--uncommitted and --lifecycle exclude each other",
+    "--history-only --uncommitted": "--history-only and --uncommitted exclude each other",
+    "--ref main": "--ref goes only with --history-only",
+    "--uncommitted --ref main": "--ref goes only with --history-only",
+    "--history-only --full": "--full goes only with --uncommitted or --lifecycle",
+    "--history-only --min-age 1h": "--min-age does not go with --history-only",
+    "--history-only --inventory x": "--inventory does not go with --history-only",
+    "--history-only --engine local": "--engine does not go with --history-only",
+    "--branch main": "--branch goes only with --uncommitted",
+    "--lifecycle --branch main": "--branch goes only with --uncommitted",
+    "--full": "--full goes only with --uncommitted or --lifecycle",
+    "--uncommitted --keep-last 3": "--keep-last does not go with --uncommitted",
+    "--lifecycle --policy x": "--policy does not go with --lifecycle",
+    "--lifecycle --inventory x": "--inventory does not go with --lifecycle",
+    "--uncommitted --old-backups": "--old-backups does not go with --uncommitted",
+}
+"""Options that do not go together, and the sentence that says so."""
 
 
 @pytest.mark.parametrize("command", ["plan", "gc"])
-@pytest.mark.parametrize(("options", "said"), REFUSED, ids=lambda value: " ".join(value))
-def test_options_that_do_not_go_together(
-    cli: CommandLine, command: str, options: tuple[str, ...], said: str
-) -> None:
-    error = cli.fails("invalid_input", 2, command, "sales", *options)
-    assert error["message"] == said
+@pytest.mark.parametrize("options", REFUSED)
+def test_options_that_do_not_go_together(cli: CommandLine, command: str, options: str) -> None:
+    error = cli.fails("invalid_input", 2, command, "sales", *options.split())
+    assert error["message"] == REFUSED[options]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +134,19 @@ def test_an_edit_of_the_history_takes_no_options_of_deletions(
     error = cli.fails("invalid_input", 2, "gc", "sales", "--history-only", *option)
     assert error["message"].startswith("--")
     assert error["message"].endswith("does not go with --history-only")
+
+
+@pytest.mark.parametrize("kind", ["--uncommitted", "--lifecycle"])
+def test_a_stored_policy_is_for_kinds_with_rules(
+    garbage: CommandLine, plain: None, kind: str
+) -> None:
+    garbage.ok("policy", "set", "sales", "--keep-last", "1")
+    made = garbage.ok("plan", "sales", kind, *NOW, "--json").json
+    assert (made["policy_source"], made["expired"], made["history"]["reparented"]) == ("none", 0, 0)
+    assert garbage.ok("plan", "sales", *NOW, "--json").json["policy_source"] == "stored"
+    before = garbage.ok("log", "sales", "--json").json
+    garbage.ok("gc", "sales", kind, *NOW)
+    assert garbage.ok("log", "sales", "--json").json == before
 
 
 def test_a_setting_is_no_option(

@@ -158,3 +158,12 @@ def test_of_all_repositories(cli: CommandLine) -> None:
     again = {row["store"]: row for row in cli.ok(*every).json["stores"]}
     assert again["gone"]["objects"] == 0
     assert again["sales"]["objects"] == 0
+
+
+def test_a_run_that_finds_nothing_leaves_a_checkpoint(cli: CommandLine) -> None:
+    put(cli, "a")
+    cli.ok("commit", "sales/main", "-m", "first")
+    every = ("gc", "sales", "--uncommitted", *NOW, "--json")
+    done = [cli.ok(*every).json["stores"][0] for _ in range(2)]
+    assert [one["state"] for one in done] == ["done", "done"]
+    assert [one["uncommitted"]["mode"] for one in done] == ["full", "incremental"]

@@ -19,6 +19,7 @@ from tests.planted import (
     ends,
     excluding,
     icechunk,
+    kinds,
     library,
     lifecycle,
     marking,
@@ -51,6 +52,7 @@ BUGS = (
     | ends.BUGS
     | excluding.BUGS
     | icechunk.BUGS
+    | kinds.BUGS
     | library.BUGS
     | lifecycle.BUGS
     | marking.BUGS
