@@ -86,6 +86,17 @@ def test_a_collection_without_java(cli: CommandLine, machine: Bare) -> None:
     assert cli.ok("get", "sales/main/a", "-").out == "xxx"
 
 
+def test_an_edit_of_the_history_needs_no_engine(cli: CommandLine, machine: Bare) -> None:
+    write(cli)
+    planned = ok(machine, "plan", "sales", "--history-only", "--keep-last", "1")
+    assert ok(machine, "show", planned["plan"])["commits"]["going"] == 2
+    assert ok(machine, "apply", planned["plan"], "--yes")["released"] == 2
+    ok(machine, "undo", planned["run"])
+    cli.ok("lease", "release", "sales", "--holder", f"undo of run {planned['run']}")
+    [done] = ok(machine, "gc", "sales", "--history-only", "--keep-last", "1")["stores"]
+    assert done["released"] == 2
+
+
 @pytest.mark.parametrize("java", [False, True], ids=["no PySpark", "no Java"])
 def test_an_engine_that_is_missing(cli: CommandLine, machine: Bare, java: bool) -> None:
     write(cli)

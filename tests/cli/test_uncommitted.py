@@ -87,7 +87,7 @@ def test_one_branch(cli: CommandLine) -> None:
     text = cli.ok(
         "plan", "sales", "--uncommitted", *NOW, "--branch", "work", "--unsafe-allow-fraction", "1"
     )
-    assert "A clean run of the branch work: there is no checkpoint yet." in text.out
+    assert "A full run of the branch work: there is no checkpoint yet." in text.out
 
 
 def test_a_branch_that_there_is_not(cli: CommandLine) -> None:

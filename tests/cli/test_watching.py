@@ -68,6 +68,30 @@ def test_spark_may_start_inside_a_stage() -> None:
     assert second.startswith("list: 7 objects")
 
 
+def test_a_store_that_is_done_is_told_once_a_run_takes_long() -> None:
+    stream = io.StringIO()
+    watch = Watch(MinuteLines(stream))
+    watch.tell("sales: nothing to collect")
+    assert stream.getvalue() == ""
+    watch.begin(Stage("list", "r1"))
+    watch.tick()
+    watch.tell("zoo: nothing \x1b to collect")
+    watch.close()
+    _, told = stream.getvalue().splitlines()
+    assert told.partition(" ")[2] == "zoo: nothing \\x1b to collect"
+
+
+def test_a_log_has_a_line_for_each_store(cli: CommandLine, plain: None) -> None:
+    cli.ok("repo", "create", "zoo")
+    done = cli("gc", "--all", *NOW, "-v")
+    told = [line for line in done.err.splitlines() if "nothing to collect" in line]
+    assert [line.partition(" INFO reclaim.run ")[2] for line in told] == [
+        "sales: nothing to collect",
+        "zoo: nothing to collect",
+    ]
+    assert "nothing to collect" not in cli("gc", "--all", *NOW).err
+
+
 def test_elsewhere_than_on_a_terminal_there_are_lines() -> None:
     with watching() as watch:
         assert type(watch._face) is MinuteLines

@@ -76,7 +76,7 @@ class Tally:
 def expire(ours: WrittenRepository, theirs: WrittenRepository) -> None:
     """Expire the older half of main in both copies, with the same bound.
 
-    Both by the library, which is also what ``reclaim expire`` calls.
+    Both by the library, which is also what ``--history-only`` calls.
     """
     ages = sorted(info.written_at for info in ours.repository.ancestry(branch="main"))
     for each in (ours, theirs):

@@ -91,28 +91,29 @@ def gc(
     asked = kind.read(rules, planning, running, quarantining, limiting)
     options = planning.read(kind.rules(rules))
     limits = limiting.read()
-    found_stores = session.all_stores(store) if everything else session.named_stores(store)
-    with found_stores as stores, running.watched() as watcher:
-        engine = kind.engine(running, watcher)
+    opening = session.all_stores(store) if everything else session.named_stores(store)
+    with opening as stores:
+        with running.watched() as watcher:
+            engine = kind.engine(running, watcher)
 
-        def collect_one(opened: Store) -> Collected:
-            wanted, removal = options(opened), kind.removal(quarantining, opened)
-            if everything and (reason := find_skip_reason(opened, asked, wanted)):
-                return Collected(None, None, reason)
-            return collect(
-                opened, engine, wanted, asked, removal=removal, limits=limits, watcher=watcher
-            )
+            def collect_one(opened: Store) -> Collected:
+                wanted, removal = options(opened), kind.removal(quarantining, opened)
+                if everything and (reason := find_skip_reason(opened, asked, wanted)):
+                    return Collected(None, None, reason)
+                return collect(
+                    opened, engine, wanted, asked, removal=removal, limits=limits, watcher=watcher
+                )
 
-        if everything:
-            outcomes = collect_each(
-                stores,
-                collect_one,
-                tell=lambda outcome: watcher.tell(Result(outcome).line()),
-            )
-        else:
-            [named] = stores
-            opened = named.open()
-            outcomes = [StoreOutcome(named.name, opened, collect_one(opened))]
+            if everything:
+                outcomes = collect_each(
+                    stores,
+                    collect_one,
+                    tell=lambda outcome: watcher.tell(Result(outcome).line()),
+                )
+            else:
+                [named] = stores
+                opened = named.open()
+                outcomes = [StoreOutcome(named.name, opened, collect_one(opened))]
         results = [Result(outcome) for outcome in outcomes]
         session.output.answer(Results(asked.kind.value, results, several=everything))
     if code := exits.worst(result.exit_code for result in results):
@@ -122,8 +123,8 @@ def gc(
 class UncommittedCollected(TypedDict):
     """The extent of a run on uncommitted data."""
 
-    mode: Literal["clean", "optimized"]
-    """optimized where the run started from a checkpoint."""
+    mode: Literal["full", "incremental"]
+    """incremental where the run started from a checkpoint."""
     why: str
     """The reason for this mode."""
     partitions_listed: int
@@ -317,7 +318,7 @@ def _planned(plan: Plan) -> PlannedDocument:
         "uncommitted": None
         if uncommitted is None
         else {
-            "mode": cast(Literal["clean", "optimized"], uncommitted.mode),
+            "mode": cast(Literal["full", "incremental"], uncommitted.mode),
             "why": uncommitted.why,
             "partitions_listed": uncommitted.partitions_listed,
             "objects_listed": uncommitted.objects_listed,

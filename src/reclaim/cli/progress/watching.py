@@ -78,7 +78,7 @@ class Watch:
             self._face.begin(self._gauges[-1].stage)
 
     def tell(self, line: str) -> None:
-        """Show a line on the work of several runs: what is done so far."""
+        """Show a line on the work of several runs: a store that is done."""
         self._face.tell(printable(line))
 
     def tick(self) -> None:
@@ -209,8 +209,14 @@ class MinuteLines(Nothing):
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._takes_long = False
+
+    def tell(self, line: str) -> None:
+        if self._takes_long:
+            print(f"{_now()} {line}", file=self._stream, flush=True)
 
     def show(self, reading: Reading) -> None:
+        self._takes_long = True
         print(f"{_now()} {reading.stage}: {reading.sentence()}", file=self._stream, flush=True)
 
 

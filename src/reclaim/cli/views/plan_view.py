@@ -92,7 +92,7 @@ class Summary:
 
     def _edit_only(self, how: HistoryOnly) -> Iterator[Block]:
         """A plan that edits the history and deletes nothing."""
-        of = f" that {' and '.join(how.refs)} reach" if how.refs else ""
+        of = f" below {', '.join(how.refs)}" if how.refs else ""
         yield f"An edit of the history{of}: no bytes would be deleted.\n"
         yield from self._policy()
         if self.commits is not None:

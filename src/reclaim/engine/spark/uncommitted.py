@@ -50,8 +50,8 @@ class UncommittedJobs:
     def search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
         """Find candidates by the index, and note what the next run needs.
 
-        Where there is little to compare, as is usual for an optimized run, the driver does that by
-        itself. What has to be asked of the storage for each object, executors always ask.
+        Where there is little to compare, as is usual for an incremental run, the driver does that
+        by itself. What has to be asked of the storage for each object, executors always ask.
         """
         work, format = request.work, request.format
         here = self._fits_driver(

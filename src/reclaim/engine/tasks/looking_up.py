@@ -1,4 +1,4 @@
-"""Looking up objects whose addresses are known, and what an optimized run notes of objects."""
+"""Looking up objects whose addresses are known, and what an incremental run notes of objects."""
 
 from __future__ import annotations
 
