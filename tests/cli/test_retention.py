@@ -139,9 +139,7 @@ def test_a_name_that_fits_several_runs_undoes_none(
 ) -> None:
     before = messages(cli)
     ids = iter(f"abcd{number:028x}" for number in range(9))
-    monkeypatch.setattr(
-        "reclaim.catalog.collection.edit.history_edit.new_run_id", lambda _: next(ids)
-    )
+    monkeypatch.setattr("reclaim.run.plan.history_only.new_run_id", lambda _: next(ids))
     for count in ("3", "2"):
         cli.ok("expire", "sales", "--keep-last", count)
     after = messages(cli)
