@@ -42,13 +42,6 @@ def engine() -> Any:
 
 
 def _imported(batches: Any) -> Any:
-    import reclaim.engine.spark.work.candidates
-    import reclaim.engine.spark.work.containers
-    import reclaim.engine.spark.work.lifecycle
-    import reclaim.engine.spark.work.lifecycle_later
-    import reclaim.engine.spark.work.listing
-    import reclaim.engine.spark.work.taking
-    import reclaim.engine.spark.work.uncommitted  # noqa: F401
 
     yield from batches
 

@@ -22,8 +22,8 @@ from reclaim.catalog.database.schema import staged_entries
 from reclaim.engine.tasks.parts import Place
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.record.checkpoints import Mode
 from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
-from reclaim.run.uncommitted.scope import Mode
 from reclaim.storage import KeyRange, ObjectStorage
 from reclaim.stores.catalog import CatalogFormat, CatalogStore
 from tests.support.servers import seaweedfs
@@ -59,7 +59,7 @@ def optimized_run(count: int = MILLION, branches: int = 1, rounds: int = 3) -> F
             )
             _stage(made)
         with first("plan"):
-            begun = _plan(made, spark, Mode.CLEAN)
+            begun = _plan(made, spark, Mode.FULL)
         with first("apply"):
             apply_plan(_store(made), spark, begun.place)
         assert begun.document.candidates == 0
@@ -75,13 +75,13 @@ def optimized_run(count: int = MILLION, branches: int = 1, rounds: int = 3) -> F
         for _ in range(rounds):
             timer, work = Timer(), Timer(clock=processor_seconds)
             with work("clean"), timer("clean"):
-                clean = _plan(made, spark, Mode.CLEAN)
+                clean = _plan(made, spark, Mode.FULL)
             with work("optimized"), timer("optimized"):
-                plan = _plan(made, spark, Mode.OPTIMIZED)
+                plan = _plan(made, spark, Mode.INCREMENTAL)
             looked, all_of_it = plan.document.uncommitted, clean.document.uncommitted
             assert looked is not None
             assert all_of_it is not None
-            assert looked.mode == Mode.OPTIMIZED, looked.why
+            assert looked.mode == Mode.INCREMENTAL, looked.why
             assert plan.document.candidate_bytes == clean.document.candidate_bytes
             ratios.append(timer.seconds["optimized"] / timer.seconds["clean"])
             notes.append(
@@ -114,7 +114,7 @@ def _plan(made: Made, spark: Any, mode: Mode) -> Plan:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     options = PlanOptions(margins=SOON, place=Place(place.as_uri(), ""))
-    return plan_uncommitted(_store(made), spark, options, UncommittedOptions(mode))
+    return plan_uncommitted(_store(made), spark, options, UncommittedOptions(mode is Mode.FULL))
 
 
 def _stage(made: Made) -> None:

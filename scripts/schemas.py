@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypedDict, is_typeddict
+from typing import Any, is_typeddict
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
@@ -23,14 +23,12 @@ from reclaim.cli.commands import (
     demo,
     diff,
     doctor,
-    expire,
     gc,
     get,
     help,
     init,
     lease,
     lifecycle,
-    lifecycle_run,
     lock,
     log,
     ls,
@@ -45,7 +43,6 @@ from reclaim.cli.commands import (
     rm,
     runs,
     show,
-    uncommitted,
     undo,
 )
 from reclaim.cli.views import plan_export, plan_view, policy_view
@@ -62,7 +59,7 @@ from reclaim.cli.views.documents import (
     RulesRemoved,
 )
 from reclaim.demo import Report
-from reclaim.run.plan.plan_document import PlanDocument, Uncommitted
+from reclaim.run.plan.plan_document import PlanDocument
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -71,12 +68,6 @@ Kind = type | tuple[type, ...]
 """The type of a document; or several types, whose fields it has all."""
 
 PLAN = (PlanDocument, plan_view.PlanFound)
-
-
-class _Searched(TypedDict):
-    """A plan of uncommitted data."""
-
-    uncommitted: Uncommitted
 
 
 ANSWERS: Mapping[str, tuple[Kind, ...]] = {
@@ -92,7 +83,6 @@ ANSWERS: Mapping[str, tuple[Kind, ...]] = {
     "diff": (diff.DiffDocument,),
     "doctor": (doctor.DoctorDocument, doctor.PartitionsAdopted, doctor.UploadsAborted),
     "error": (FailureDocument,),
-    "expire": (expire.ExpireDocument,),
     "gc": (gc.CollectedDocument,),
     "get": (get.GotObject, get.GotFolder),
     "help": (help.HelpDocument,),
@@ -102,7 +92,6 @@ ANSWERS: Mapping[str, tuple[Kind, ...]] = {
     "lease-release": (lease.LeasesReleased,),
     "lifecycle-get": (lifecycle.LifecycleRulesDocument,),
     "lifecycle-history": (lifecycle.LifecycleRunsDocument,),
-    "lifecycle-run": (PLAN, lifecycle_run.LifecycleApplied),
     "lifecycle-set": (lifecycle.LifecycleRulesDocument,),
     "lifecycle-unset": (RulesRemoved,),
     "lock-release": (lock.LockReleased,),
@@ -133,7 +122,6 @@ ANSWERS: Mapping[str, tuple[Kind, ...]] = {
     "tag-create": (RefCreated,),
     "tag-delete": (RefDeleted,),
     "tag-list": (RefsDocument,),
-    "uncommitted": ((*PLAN, uncommitted.Scope, _Searched),),
     "undo": (undo.UndoDocument,),
     "version": (version.VersionDocument,),
 }

@@ -295,7 +295,6 @@ class RecordedLifecycle(_Part):
     held: int = 0
     """Addresses that a rule matched and that something held."""
     dates: tuple[RecordedRule, ...] = ()
-    checkpoint: SavedManifest | None = None
     forgotten: int = 0
 
 
@@ -347,6 +346,7 @@ class RunRecord(_Part):
     """Whether all was compared again, because nobody vouched for the plan."""
     protected: ProtectedMemory | None = None
     checkpoint: SavedManifest | None = None
+    """What it left for the next run."""
     lifecycle: RecordedLifecycle | None = None
     given_up: GivenUp | None = None
     purge: RecordedPurge | None = None
@@ -475,6 +475,7 @@ def decode(document: Mapping[str, Any]) -> RunRecord:
         document = _migrate(document)
     elif version != VERSION:
         raise ValueError(f"it has version {version}, and this Reclaim knows version {VERSION}")
+    document = _with_one_checkpoint(document)
     from pydantic import ValidationError
 
     try:
@@ -483,6 +484,15 @@ def decode(document: Mapping[str, Any]) -> RunRecord:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the record"
         raise ValueError(f"{where}: {first['msg']}") from error
+
+
+def _with_one_checkpoint(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A document with the checkpoint of the run, where lifecycle runs once had their own."""
+    lifecycle = document.get("lifecycle")
+    if not isinstance(lifecycle, dict) or "checkpoint" not in lifecycle:
+        return document
+    left = {name: value for name, value in lifecycle.items() if name != "checkpoint"}
+    return {**document, "lifecycle": left, "checkpoint": lifecycle["checkpoint"]}
 
 
 def unreadable(run_id: str, started_at: datetime, error: str, hint: str) -> RunRecord:
@@ -597,8 +607,7 @@ def _summary(record: RunRecord) -> dict[str, Any]:
         summary |= record.left_out.document()
     if lifecycle := record.lifecycle:
         summary["lifecycle"] = _named(new["lifecycle"], ("today", "rules", "mode", "held"))
-        saved = {"lifecycle_dates": "dates", "lifecycle_checkpoint": "checkpoint"}
-        summary |= _flat(new, "lifecycle", saved, ())
+        summary |= _flat(new, "lifecycle", {"lifecycle_dates": "dates"}, ())
         summary["forgotten"] = lifecycle.forgotten
     if record.given_up:
         summary |= _flat(new, "given_up", {"given_up": "begun"}, ("claimed", "released", "gone"))

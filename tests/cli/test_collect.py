@@ -335,7 +335,7 @@ def test_gc_of_all_goes_on_after_a_failure(
 def test_a_scheduler_gets_a_line_for_each_stage(
     cli: CommandLine, garbage: None, plain: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    logged = cli("gc", "sales", *NOW, "--log").err
+    logged = cli("gc", "sales", *NOW, "-v").err
     [line] = [line for line in logged.splitlines() if "stage=list" in line]
     assert " INFO reclaim.run run=" in line
     assert "seconds=" in line

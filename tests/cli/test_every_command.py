@@ -42,19 +42,22 @@ policy get sales
 policy validate sales --strict
 policy explain sales
 policy explain sales main --all --reasons
-expire sales --plan
+plan sales --history-only --out {tmp}/history
+show {tmp}/history --all --reasons
 policy unset sales
-expire sales --keep-last 1 --plan --all --reasons
-expire sales --keep-last 1
+apply {tmp}/history --yes
+gc sales --history-only --keep-last 1
 plan sales --keep-last 1 --min-age 0 --out {tmp}/plan
 show {tmp}/plan
 show {tmp}/plan --objects --limit 3
 apply {tmp}/plan --yes
 gc sales --min-age 0 --quarantine --keep 1d
-uncommitted sales --min-age 0 --out {tmp}/uncommitted
+plan sales --uncommitted --min-age 0 --out {tmp}/uncommitted
+gc sales --uncommitted --min-age 0
 lifecycle set sales {tmp}/rules.yaml
 lifecycle get sales
-lifecycle run sales --min-age 0
+plan sales --lifecycle --min-age 0
+gc sales --lifecycle --min-age 0
 lifecycle history sales
 lifecycle unset sales
 purge sales --older-than 0d --yes

@@ -246,7 +246,7 @@ def test_an_error_on_the_way_leaves_no_half_document(
         (("plan", "sales", "--out", "{file}"), "{file} is a file"),
         (("plan", "sales", "--out", "{file}/below"), "{file} is a file"),
         (
-            ("expire", "sales", "--older-than", "2999-01-01"),
+            ("gc", "sales", "--history-only", "--older-than", "2999-01-01"),
             "2999-01-01T00:00:00Z is",
         ),
         (("plan", "sales", "--older-than", "2999-01-01"), "is in the future"),

@@ -19,14 +19,14 @@ def all_errors(root: type[ReclaimError] = ReclaimError) -> list[type[ReclaimErro
 def test_the_commands_of_the_issue_are_there() -> None:
     single = (
         "init demo put get ls rm cp mv stage commit merge diff log reset revert clean reap "
-        "expire plan show apply gc uncommitted runs undo purge doctor"
+        "plan show apply gc runs undo purge doctor"
     )
     grouped = {(group, verb) for group in ("repo", "branch", "tag") for verb in VERBS}
     leases = {("lease", verb) for verb in ("hold", "list", "release")}
     leases |= {("lock", "release")}
     settings = {("config", "show"), ("help",), ("repo", "show"), ("repo", "set")}
     policies = {("policy", verb) for verb in ("set", "get", "unset", "validate", "explain")}
-    lifecycle = {("lifecycle", verb) for verb in ("set", "get", "unset", "run", "history")}
+    lifecycle = {("lifecycle", verb) for verb in ("set", "get", "unset", "history")}
     groups = grouped | leases | settings | policies | lifecycle
     assert set(LEAVES) == {(name,) for name in single.split()} | groups
 

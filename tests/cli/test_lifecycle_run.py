@@ -1,11 +1,13 @@
-"""``reclaim lifecycle run`` on the command line: what it says, and what it takes."""
+"""``--lifecycle`` on the command line: what it says, and what it takes."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,7 +43,7 @@ def test_a_plan_is_shown_and_applied_like_any_other(logs: CommandLine, tmp_path:
     logs.ok("cp", "sales/main/logs/b", "sales/main/kept")
     logs.ok("commit", "sales/main", "-m", "second")
     out = str(tmp_path / "plan")
-    made = logs.ok("lifecycle", "run", "sales", "--plan", "--out", out, *NOW, "--json").json
+    made = logs.ok("plan", "sales", "--lifecycle", "--out", out, *NOW, "--json").json
     assert (made["candidates"], made["lifecycle"]["mode"]) == (1, "full")
     assert made["lifecycle"]["held_count"] == 1
     shown = logs.ok("show", out).out
@@ -53,48 +55,70 @@ def test_a_plan_is_shown_and_applied_like_any_other(logs: CommandLine, tmp_path:
     assert "deleted 1 object" in logs.ok("apply", out, "--yes").out
 
 
+def gc(logs: CommandLine, *args: str) -> Any:
+    (done,) = logs.ok("gc", "sales", "--lifecycle", *NOW, *args, "--json").json["stores"]
+    return done
+
+
 def test_a_run_takes_what_rules_match_and_the_next_one_starts_from_it(logs: CommandLine) -> None:
-    done = logs.ok("lifecycle", "run", "sales", *NOW, "--json").json
-    assert (done["mode"], done["objects"], done["held"]) == ("full", 2, 0)
-    again = logs.ok("lifecycle", "run", "sales", *NOW, "--json").json
-    assert (again["mode"], again["objects"], again["ranges_read"]) == ("incremental", 0, 0)
-    full = logs.ok("lifecycle", "run", "sales", "--full", *NOW, "--json").json
-    assert (full["mode"], full["objects"], full["gone"]) == ("full", 0, 2)
-    assert "sales: deleted 0 objects" in logs.ok("lifecycle", "run", "sales", *NOW).out
+    done = gc(logs)
+    assert (done["objects"], done["policy_source"]) == (2, "none")
+    assert (done["lifecycle"]["mode"], done["lifecycle"]["held"]) == ("full", 0)
+    again = gc(logs)
+    assert again["objects"] == 0
+    assert (again["lifecycle"]["mode"], again["lifecycle"]["ranges_read"]) == ("incremental", 0)
+    full = gc(logs, "--full")
+    assert (full["objects"], full["lifecycle"]["gone"]) == (0, 2)
+    assert full["lifecycle"]["mode"] == "full"
+    assert "sales: deleted 0 objects" in logs.ok("gc", "sales", "--lifecycle", *NOW).out
+
+
+def test_what_something_holds_is_told(logs: CommandLine) -> None:
+    logs.ok("cp", "sales/main/logs/b", "sales/main/kept")
+    logs.ok("commit", "sales/main", "-m", "second")
+    said = logs.ok("gc", "sales", "--lifecycle", *NOW).out
+    assert "sales: deleted 1 object (6 B); 1 object that rules match stays" in said
+    show = re.search(r"reclaim (show \S+ --held)", said)
+    assert show is not None
+    assert "kept on the branch main" in logs.ok(*show[1].split()).out
 
 
 def test_what_it_refuses(logs: CommandLine, later: None) -> None:
-    much = ("lifecycle", "run", "sales", "--min-age", "0", "--max-objects", "1", "--json")
+    much = ("gc", "sales", "--lifecycle", "--min-age", "0", "--max-objects", "1", "--json")
     assert logs(*much).error["kind"] == "too_much"
     logs.ok("lifecycle", "unset", "sales")
-    assert logs("lifecycle", "run", "sales", "--json").error["kind"] == "not_found"
+    for command in ("plan", "gc"):
+        assert logs(command, "sales", "--lifecycle", "--json").error["kind"] == "not_found"
     assert logs("show", "nowhere", "--held", "--objects", "--json").code
 
 
-def test_a_collection_and_rules_in_one_go(logs: CommandLine) -> None:
+def test_a_collection_takes_nothing_by_lifecycle_rules(logs: CommandLine) -> None:
     logs.ok("put", "-", "sales/main/wrong", stdin=b"never committed")
     logs.ok("reset", "sales/main")
-    (done,) = logs.ok("gc", "sales", "--lifecycle", *NOW, "--json").json["stores"]
+    (done,) = logs.ok("gc", "sales", *NOW, "--json").json["stores"]
     assert done["objects"] >= 1
-    assert done["lifecycle"]["objects"] == 2
-    line = logs.ok("gc", "--all", "--lifecycle", *NOW).out
-    assert "; by lifecycle rules: deleted 0 objects" in line
-    assert logs.ok("gc", "sales", *NOW, "--json").json["stores"][0]["lifecycle"] is None
+    assert done["lifecycle"] is None
+    logs.ok("get", "sales/main/logs/a", "-")
+    assert gc(logs)["objects"] == 2
 
 
-def test_with_all_a_repository_without_an_enabled_rule_is_collected(logs: CommandLine) -> None:
+def test_with_all_repositories_without_an_enabled_rule_are_passed_over(
+    logs: CommandLine,
+) -> None:
+    logs.ok("repo", "create", "plain")
     off = {"logs": {**RULES["logs"], "enabled": False}}
     logs.ok("lifecycle", "set", "sales", stdin=json.dumps(off).encode())
     assert logs("gc", "sales", "--lifecycle", *NOW, "--json").error["kind"] == "invalid_input"
-    for path in ("wrong", "false"):
-        logs.ok("put", "-", f"sales/main/{path}", stdin=b"never committed")
-        logs.ok("reset", "sales/main")
-    (done,) = logs.ok("gc", "--all", "--lifecycle", *NOW, "--json").json["stores"]
-    assert (done["state"], done["objects"] >= 2, done["lifecycle"]) == ("done", True, None)
-    assert "no lifecycle rule is enabled" in done["warnings"]
-    assert logs.ok("gc", "--all", "--lifecycle", *NOW).out.endswith(
-        "; no lifecycle rule is enabled\n"
-    )
+    every = ("gc", "--all", "--lifecycle", *NOW)
+    done = {row["store"]: row for row in logs.ok(*every, "--json").json["stores"]}
+    assert {row["state"] for row in done.values()} == {"nothing"}
+    assert {row["plan"] for row in done.values()} == {None}
+    assert done["sales"]["warnings"] == ["no lifecycle rule is enabled"]
+    assert done["plain"]["warnings"] == ["no lifecycle rules are stored"]
+    said = "plain: no lifecycle rules are stored\nsales: no lifecycle rule is enabled\n"
+    assert logs.ok(*every).out == said
+    logs.ok("lifecycle", "set", "sales", stdin=json.dumps(RULES).encode())
+    assert "sales: deleted 2 objects" in logs.ok(*every).out
 
 
 def test_a_run_that_was_cut_off_is_given_up(
@@ -111,9 +135,9 @@ def test_a_run_that_was_cut_off_is_given_up(
     with monkeypatch.context() as patch:
         patch.setattr(ObjectStorage, "delete_page", refusing)
         patch.setattr(ObjectStorage, "delete", lambda self, one: refusing(self, [one]))
-        assert logs("lifecycle", "run", "sales", *NOW, "--json").error["kind"] == "partial"
+        assert logs("gc", "sales", "--lifecycle", *NOW, "--json").error["kind"] == "partial"
     logs.ok("lifecycle", "set", "sales", stdin=b'{"logs": {"prefix": "logs/", "days": 300}}')
-    refused = logs("lifecycle", "run", "sales", *NOW, "--json").error
+    refused = logs("gc", "sales", "--lifecycle", *NOW, "--json").error
     assert refused["kind"] == "refused"
     run = refused["hint"].rpartition("reclaim undo ")[2]
     logs.fails("gone", 9, "cp", "sales/main/logs/a", "sales/main/kept")

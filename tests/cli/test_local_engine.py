@@ -115,7 +115,7 @@ def test_options_that_exclude_each_other(cli: CommandLine) -> None:
 def test_each_command_with_a_master_has_an_engine() -> None:
     options = {name: {option.name for option in command.params} for name, command in walk()}
     with_master = {name for name, has in options.items() if "master" in has}
-    assert len(with_master) >= 7
+    assert len(with_master) >= 6
     assert with_master == {name for name, has in options.items() if "engine_name" in has}
 
 

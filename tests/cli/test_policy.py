@@ -76,19 +76,26 @@ def test_what_is_not_stored(cli: CommandLine, file: Path, tmp_path: Path) -> Non
     cli.fails("not_found", 3, "policy", "get", "sales")
 
 
-def test_expire_uses_the_stored_policy(cli: CommandLine, history: list[str], file: Path) -> None:
-    cli.fails("invalid_input", 2, "expire", "sales", "--plan")
+def test_an_edit_of_the_history_uses_the_stored_policy(
+    cli: CommandLine, history: list[str], file: Path
+) -> None:
+    cli.fails("invalid_input", 2, "plan", "sales", "--history-only")
     cli.ok("policy", "set", "sales", str(file))
-    planned = cli.ok("expire", "sales", "--plan", "--json").json
+    planned = cli.ok("plan", "sales", "--history-only", "--json").json
     assert planned["policy_source"] == "stored"
-    assert [one["kept"] for one in planned["decisions"]] == [True, True, False, False, False, True]
-    assert "stored with the repository" in cli.ok("expire", "sales", "--plan").out
-    given = cli.ok("expire", "sales", "--keep-last", "4", "--plan", "--json").json
+    assert (planned["commits"]["going"], planned["commits"]["kept"]) == (3, 3)
+    shown = cli.ok("show", planned["plan"], "--all", "--json").json["commits"]["listed"]
+    decisions = {one["commit"]: one["decision"] for one in shown}
+    assert [decisions[one] == "kept" for one in history] == [True, True, False, False, False, True]
+    assert "stored with sales was used" in cli.ok("plan", "sales", "--history-only").out
+    given = cli.ok("plan", "sales", "--history-only", "--keep-last", "4", "--json").json
     assert given["policy_source"] == "given"
-    assert sum(one["kept"] for one in given["decisions"]) == 5
-    cli.fails("invalid_input", 2, "expire", "sales", "--no-policy")
-    cli.fails("invalid_input", 2, "expire", "sales", "--no-policy", "--keep-last", "1")
-    assert cli.ok("expire", "sales", "--json").json["applied"]
+    assert given["commits"]["kept"] == 5
+    cli.fails("invalid_input", 2, "gc", "sales", "--history-only", "--no-policy")
+    without = ("gc", "sales", "--history-only", "--no-policy", "--keep-last", "1")
+    cli.fails("invalid_input", 2, *without)
+    [done] = cli.ok("gc", "sales", "--history-only", "--json").json["stores"]
+    assert (done["state"], done["policy_source"], done["released"]) == ("done", "stored", 3)
     assert len(cli.ok("log", "sales", "--json").json["commits"]) == 3
 
 
@@ -125,7 +132,8 @@ def test_a_policy_that_cannot_be_read_stops_every_run(
     stored(catalog, document)
     cli.ok("repo", "create", "other")
     before = cli.ok("log", "sales", "--json").out
-    for command in ("plan", "gc", "expire", "policy get", "policy explain", "policy validate"):
+    runs = ("plan", "gc", "plan --history-only", "gc --history-only")
+    for command in (*runs, "policy get", "policy explain", "policy validate"):
         error = cli.fails(kind, code, *command.split(), "sales")
         assert "stored with sales" in error["message"]
         assert "reclaim policy" in error["hint"]

@@ -1,8 +1,9 @@
-"""Expire, runs, undo and leases on the command line."""
+"""Edits of the history, runs, undo and leases on the command line."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,59 +25,133 @@ def messages(cli: CommandLine) -> list[str]:
     return [commit["message"] for commit in cli.ok("log", "sales", "--json").json["commits"]]
 
 
-def test_expire_plans_applies_and_is_undone(cli: CommandLine, history: list[str]) -> None:
+def edit(cli: CommandLine, *rules: str) -> Any:
+    [done] = cli.ok("gc", "sales", "--history-only", *rules, "--json").json["stores"]
+    return done
+
+
+def test_history_is_planned_edited_and_brought_back(cli: CommandLine, history: list[str]) -> None:
     before = messages(cli)
-    planned = cli.ok("expire", "sales", "--keep-last", "2", "--plan", "--json").json
-    assert planned["applied"] is False
+    planned = cli.ok("plan", "sales", "--history-only", "--keep-last", "2", "--json").json
     assert messages(cli) == before
-    kept = [one["commit"] for one in planned["decisions"] if one["kept"]]
-    assert kept[:2] == history[:2]
-    assert all(one["reasons"] for one in planned["decisions"])
-    done = cli.ok("expire", "sales", "--keep-last", "2", "--json").json
-    assert done["applied"] is True
-    assert done["reparented"] == planned["reparented"]
+    assert {one["commit"] for one in planned["commits"]["listed"]} == set(history[2:-1])
+    assert all(one["decision"] == "expired" for one in planned["commits"]["listed"])
+    shown = cli.ok("show", planned["plan"], "--all", "--json").json["commits"]["listed"]
+    assert all(one["reasons"] for one in shown)
+    kept = [one["commit"] for one in shown if one["decision"] == "kept"]
+    assert set(kept) == {*history[:2], history[-1]}
+    done = cli.ok("apply", planned["plan"], "--yes", "--json").json
+    assert done["run"] == planned["run"]
+    assert done["reparented"] == planned["history"]["reparented"] == 1
+    assert (done["released"], done["objects"], done["condemned"]) == (3, 0, 0)
     assert messages(cli) == ["commit 4", "commit 3", "Repository created"]
     [run] = cli.ok("runs", "sales", "--json").json["runs"]
     assert (run["id"], run["kind"], run["state"]) == (done["run"], "expire", "done")
+    again = cli.ok("apply", planned["plan"], "--yes", "--json").json
+    assert again["already_applied"]
     assert "Undid run" in cli.ok("undo", run["id"]).out
     assert messages(cli) == before
     cli.fails("conflict", 4, "undo", run["id"])
     cli.fails("not_found", 3, "undo", "none")
 
 
-def test_expire_says_what_it_did(cli: CommandLine, history: list[str]) -> None:
+def test_in_one_go_it_does_the_same(cli: CommandLine, history: list[str]) -> None:
+    done = edit(cli, "--keep-last", "2")
+    assert (done["state"], done["reparented"], done["released"]) == ("done", 1, 3)
+    assert messages(cli) == ["commit 4", "commit 3", "Repository created"]
+    [run] = cli.ok("runs", "sales", "--json").json["runs"]
+    assert (run["id"], run["kind"], run["state"]) == (done["run"], "expire", "done")
+
+
+def test_it_says_what_it_does(cli: CommandLine, history: list[str]) -> None:
     cli.ok("tag", "create", "sales/old", history[3])
-    out = cli.ok("expire", "sales", "--keep-last", "1", "--delete-expired-tags", "--plan").out
-    assert "expired" in out
+    rules = ("--history-only", "--keep-last", "1")
+    out = cli.ok("plan", "sales", *rules, "--delete-expired-tags").out
+    assert "no bytes would be deleted" in out
+    assert "  expired  " in out
     # A tag keeps its own last commit by the same rule.
     assert "other parents" in out
+    assert "To edit the history: reclaim apply " in out
     assert cli.ok("tag", "list", "sales").out
-    out = cli.ok("expire", "sales", "--keep-last", "1").out
-    assert "reclaim undo" in out
-    assert "History stays as it is." in cli.ok("expire", "sales", "--keep-last", "1").out
+    out = cli.ok("gc", "sales", *rules).out
+    assert out.startswith("sales: edited the history (")
+    assert "  expired  " in out
+    assert "Kept, by main reason (3 commits; reclaim show " in out
+    assert "No bytes were deleted. To take it back: reclaim undo " in out
+    assert "sales: the history stays as it is" in cli.ok("gc", "sales", *rules).out
+    assert "The history stays as it is." in cli.ok("plan", "sales", *rules).out
 
 
-def test_expire_reads_a_policy(cli: CommandLine, history: list[str], tmp_path: Path) -> None:
+def test_a_plan_of_it_takes_no_options_of_deletions(
+    cli: CommandLine, history: list[str], tmp_path: Path
+) -> None:
+    out = str(tmp_path / "plan")
+    cli.ok("plan", "sales", "--history-only", "--keep-last", "2", "--out", out)
+    for option in (("--quarantine",), ("--max-objects", "1"), ("--exclude", "a")):
+        error = cli.fails("invalid_input", 2, "apply", out, "--yes", *option)
+        assert error["message"] == f"{option[0]} does not go with a plan of --history-only"
+    error = cli.fails("refused", 6, "apply", out)
+    assert "edit the history of sales, without deleting anything" in error["message"]
+
+
+def test_only_what_some_refs_reach(cli: CommandLine, history: list[str]) -> None:
+    cli.ok("branch", "create", "sales/dev", "--from", "main~2")
+    cli.ok("branch", "create", "sales/other", "--from", "main")
+    rules = ("--history-only", "--keep-last", "1", "--ref", "dev")
+    made = cli.ok("plan", "sales", *rules, "--json").json
+    assert made["history_only"] == {"refs": ["dev"]}
+    assert "An edit of the history that dev reach" in cli.ok("show", made["plan"]).out
+    going = {one["commit"] for one in made["commits"]["listed"]}
+    assert going == set(history[3:-1])
+    assert edit(cli, *rules[1:])["released"] == len(going)
+
+
+def test_all_repositories_by_their_stored_policies(
+    cli: CommandLine, history: list[str], plain: None
+) -> None:
+    cli.ok("repo", "create", "plain")
+    cli.ok("repo", "create", "gone")
+    cli.ok("put", "-", "gone/main/a", stdin=b"a")
+    cli.ok("repo", "delete", "gone", "--yes")
+    cli.ok("policy", "set", "sales", "--keep-last", "2")
+    every = cli.ok("gc", "--all", "--history-only", "--json").json
+    assert every["kind"] == "history-only"
+    done = {row["store"]: row for row in every["stores"]}
+    assert {name: row["state"] for name, row in done.items()} == {
+        "gone": "nothing",
+        "plain": "nothing",
+        "sales": "done",
+    }
+    assert done["plain"]["warnings"] == ["no retention policy is stored"]
+    assert done["sales"]["released"] == 3
+    said = cli.ok("gc", "--all", "--history-only").out
+    assert "plain: no retention policy is stored" in said
+    assert "sales: the history stays as it is" in said
+
+
+def test_it_reads_a_policy(cli: CommandLine, history: list[str], tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text("rules:\n  - match: main\n    keep_last: 3\n")
-    cli.ok("expire", "sales", "--policy", str(file))
+    cli.ok("gc", "sales", "--history-only", "--policy", str(file))
     assert len(messages(cli)) == 4
     file.write_text("rules:\n  - match: main\n    keep_lsat: 3\n")
-    error = cli.fails("invalid_input", 2, "expire", "sales", "--policy", str(file))
+    error = cli.fails("invalid_input", 2, "gc", "sales", "--history-only", "--policy", str(file))
     assert "rules[0] (main): keep_lsat" in error["message"]
-    cli.fails("invalid_input", 2, "expire", "sales", "--policy", str(tmp_path / "absent"))
+    absent = ("--policy", str(tmp_path / "absent"))
+    cli.fails("invalid_input", 2, "gc", "sales", "--history-only", *absent)
     file.write_text('{"default": {"keep_last": 1}}')
-    cli.fails("invalid_input", 2, "expire", "sales", "--policy", str(file), "--keep-last", "2")
-    cli.ok("expire", "sales", "--policy", str(file))
+    both = ("--policy", str(file), "--keep-last", "2")
+    cli.fails("invalid_input", 2, "gc", "sales", "--history-only", *both)
+    cli.ok("gc", "sales", "--history-only", "--policy", str(file))
     assert len(messages(cli)) == 2
 
 
 def test_bad_rules_are_refused(cli: CommandLine, history: list[str]) -> None:
-    cli.fails("invalid_input", 2, "expire", "sales")
-    error = cli.fails("invalid_input", 2, "expire", "sales", "--older-than", "soon")
+    cli.fails("invalid_input", 2, "gc", "sales", "--history-only")
+    error = cli.fails("invalid_input", 2, "gc", "sales", "--history-only", "--older-than", "soon")
     assert "--older-than" in error["message"]
-    cli.fails("not_found", 3, "expire", "none", "--keep-last", "1")
-    cli.fails("not_found", 3, "expire", "sales", "--keep-last", "1", "--ref", "none")
+    cli.fails("not_found", 3, "gc", "none", "--history-only", "--keep-last", "1")
+    cli.fails("not_found", 3, "gc", "sales", "--history-only", "--keep-last", "1", "--ref", "none")
 
 
 def test_leases(cli: CommandLine, history: list[str]) -> None:
@@ -117,15 +192,15 @@ def test_leases_of_a_holder_and_all(cli: CommandLine, history: list[str]) -> Non
 
 def test_short_names_of_runs(cli: CommandLine, history: list[str]) -> None:
     before = messages(cli)
-    first = cli.ok("expire", "sales", "--keep-last", "2", "--json").json["run"]
+    first = edit(cli, "--keep-last", "2")["run"]
     assert f"Undid run {first}." in cli.ok("undo", first[:6]).out
     assert messages(cli) == before
-    kept = cli.ok("expire", "sales", "--keep-last", "3").out
+    kept = cli.ok("gc", "sales", "--history-only", "--keep-last", "3").out
     release = ("lease", "release", "sales", "--holder", f"undo of run {first}")
     assert f"reclaim lease release sales --holder 'undo of run {first}'" in kept
     assert messages(cli) == before
     cli.ok(*release)
-    second = cli.ok("expire", "sales", "--keep-last", "3", "--json").json["run"]
+    second = edit(cli, "--keep-last", "3")["run"]
     assert f"Undid run {second}." in cli.ok("undo", "latest").out
     cli.fails("conflict", 4, "undo", "latest")
     for name in ("0" * 8, first[:2], "newest"):
@@ -141,7 +216,7 @@ def test_a_name_that_fits_several_runs_undoes_none(
     ids = iter(f"abcd{number:028x}" for number in range(9))
     monkeypatch.setattr("reclaim.run.plan.history_only.new_run_id", lambda _: next(ids))
     for count in ("3", "2"):
-        cli.ok("expire", "sales", "--keep-last", count)
+        cli.ok("gc", "sales", "--history-only", "--keep-last", count)
     after = messages(cli)
     error = cli.fails("invalid_input", 2, "undo", "abcd")
     assert len(error["details"]["runs"]) == 2

@@ -45,7 +45,7 @@ def planned(cli: CommandLine, out: Path) -> Any:
 def test_expired_commits_come_first_and_the_others_are_counted(
     cli: CommandLine, history: list[str]
 ) -> None:
-    said = cli.ok("expire", "sales", "--keep-last", "2", "--plan").out.splitlines()
+    said = cli.ok("plan", "sales", "--history-only", "--keep-last", "2").out.splitlines()
     rows = [line for line in said if "  expired  " in line]
     assert [row.split()[0] for row in rows] == [one[:12] for one in history[2:-1]]
     assert said.index(rows[-1]) < next(n for n, line in enumerate(said) if "Kept" in line)
@@ -57,18 +57,23 @@ def test_expired_commits_come_first_and_the_others_are_counted(
     assert "not among the last 2 on branch main" in rows[0]
     assert not any(one[:12] in line for line in said for one in history[:2])
     assert any("2  branch main, tag v1: keep_last 2" in line for line in said)
-    whole = cli.ok("expire", "sales", "--keep-last", "2", "--plan", "--all").out
+    made = cli.ok("plan", "sales", "--history-only", "--keep-last", "2", "--json").json
+    assert any(
+        f"reclaim show {made['plan'][:-32]}" in line and "--all lists" in line for line in said
+    )
+    whole = cli.ok("show", made["plan"], "--all").out
     assert "  kept  " in whole
     assert "main, v1" in whole or "v1, main" in whole
 
 
 def test_one_main_reason_unless_all_are_asked_for(cli: CommandLine, history: list[str]) -> None:
-    rules = ("--keep-last", "2", "--keep-yearly", "1", "--plan", "--all")
+    rules = ("--keep-last", "2", "--keep-yearly", "1")
+    made = cli.ok("plan", "sales", "--history-only", *rules, "--json").json
     tip = next(
-        line for line in cli.ok("expire", "sales", *rules).out.splitlines() if "last " in line
+        line for line in cli.ok("show", made["plan"], "--all").out.splitlines() if "last " in line
     )
     assert "; " not in tip
-    every = cli.ok("expire", "sales", *rules, "--reasons").out
+    every = cli.ok("show", made["plan"], "--all", "--reasons").out
     assert "; branch main, tag v1: keep_yearly 1" in every
 
 

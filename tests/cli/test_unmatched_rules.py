@@ -35,6 +35,6 @@ def test_in_every_plan(cli: CommandLine, policy: str) -> None:
 
 
 def test_in_every_expiration(cli: CommandLine, policy: str) -> None:
-    asked = ("expire", "sales", "--policy", policy, "--plan")
+    asked = ("plan", "sales", "--history-only", "--policy", policy)
     assert cli.ok(*asked, "--json").json["warnings"] == [SAID]
     assert f"Note: {SAID}." in cli.ok(*asked).out

@@ -116,7 +116,7 @@ def test_a_log_of_a_command(cli: CommandLine, plain: None, monkeypatch: pytest.M
         re.findall("stage=([a-z]+)", line)[0] for line in text
     ]
     monkeypatch.setenv("RECLAIM_LOG_FORMAT", "json")
-    assert json.loads(cli("plan", "sales", *NOW, "--log").err.splitlines()[0])
+    assert json.loads(cli("plan", "sales", *NOW, "-v").err.splitlines()[0])
     assert cli("-q", "plan", "sales", *NOW).err == ""
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from reclaim.engine.answers import Swept
 from reclaim.engine.local.engine import LocalEngine
-from reclaim.engine.requests import SweepRequest
+from reclaim.engine.rows import Rows
+from reclaim.engine.work.lines import Lines, Work
 from reclaim.errors import ReclaimError, StorageUnavailable
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
@@ -34,17 +34,11 @@ class DetachedEngine(LocalEngine):
         self._error = error
         self._left: Callable[[], object] | None = None
 
-    def sweep(self, request: SweepRequest) -> Swept:
-        deadline = self._clock.now() + request.time
-        if request.kind != self._kind or self._left is not None:
-            return super().sweep(request)
-
-        def go_on() -> Swept:
-            late = request.place.below("late")
-            left = replace(request, time=deadline - self._clock.now(), place=late)
-            return LocalEngine.sweep(self, left)
-
-        self._left = go_on
+    def run(self, step: str, rows: Rows, work: Work, *, shuffled: int = 0) -> Lines:
+        if step != f"sweep {self._kind}" or self._left is not None:
+            return super().run(step, rows, work, shuffled=shuffled)
+        # The work has its deadline.
+        self._left = partial(super().run, step, rows, work)
         raise self._error()
 
     def ended(self) -> bool:

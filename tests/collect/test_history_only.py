@@ -16,6 +16,7 @@ from reclaim.run.plan import plan_file, plan_snapshots
 from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import HistoryOnly
 from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.requests import RunKind, RunRequest
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import EXPIRE, Phase
 from tests.collect.dying import Frozen, dies
@@ -125,8 +126,8 @@ def test_what_nothing_reaches_makes_no_plan(local: World, log: list[str]) -> Non
         local.store(),
         local.engine(),
         options,
+        RunRequest(RunKind.HISTORY_ONLY),
         opener=opening(local.storage),
-        make=lambda: plan_history(local.store(), options, opener=opening(local.storage)),
     )
     assert collected.plan is not None
     assert collected.plan.document.dead
@@ -142,9 +143,9 @@ def test_plan_and_apply_in_one_go(local: World, log: list[str]) -> None:
         local.store(),
         local.engine(),
         options,
+        RunRequest(RunKind.HISTORY_ONLY),
         removal=MoveToQuarantine(),
         opener=opening(local.storage),
-        make=lambda: plan_history(local.store(), options, opener=opening(local.storage)),
     )
     assert collected.applied is not None
     assert collected.applied.until is None

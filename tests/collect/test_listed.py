@@ -15,7 +15,7 @@ from reclaim.engine.tasks.sampling import Sample, count_sampled
 from reclaim.errors import IncompleteRead
 from reclaim.model import StoredObject
 from reclaim.run.plan.planning import Plan
-from reclaim.run.uncommitted.scope import Mode
+from reclaim.run.record.checkpoints import Mode
 from reclaim.storage import Storage
 from reclaim.testing import StorageWrapper
 from tests.collect.refusing import refused
@@ -59,8 +59,8 @@ def write(world: World, files: int) -> Sequence[str]:
 
 RUNS: dict[str, Callable[[World, Storage], Plan]] = {
     "gc": lambda world, storage: world.plan(storage=storage),
-    "clean": lambda world, storage: world.uncommitted(Mode.CLEAN, storage=storage),
-    "optimized": lambda world, storage: world.uncommitted(Mode.OPTIMIZED, storage=storage),
+    "clean": lambda world, storage: world.uncommitted(Mode.FULL, storage=storage),
+    "optimized": lambda world, storage: world.uncommitted(Mode.INCREMENTAL, storage=storage),
     "branch": lambda world, storage: world.uncommitted(branch="main", storage=storage),
 }
 
@@ -70,7 +70,7 @@ RUNS: dict[str, Callable[[World, Storage], Plan]] = {
 def test_an_empty_listing(local: World, run: str, files: int) -> None:
     world = local
     write(world, 1)
-    world.apply(world.uncommitted(Mode.CLEAN))
+    world.apply(world.uncommitted(Mode.FULL))
     world.clock.advance(hours=1)
     main = world.repo.branch("main")
     for number in range(files):
@@ -162,7 +162,7 @@ def test_what_lifecycle_rules_took_is_not_missing(local: World) -> None:
     assert 2 * len(local.there() & set(needed)) < len(needed)
     local.age()
     local.plan()
-    local.uncommitted(Mode.CLEAN)
+    local.uncommitted(Mode.FULL)
 
 
 def test_what_lies_elsewhere_is_not_looked_for(local: World, tmp_path: Path) -> None:

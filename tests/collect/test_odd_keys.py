@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reclaim.engine.tasks.judging import ODD
 from reclaim.run.plan.planning import Plan
+from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
-from reclaim.run.uncommitted.scope import Mode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog.examination import unknown_partitions
 from tests.collect.odd_keys import write_odd_key
@@ -87,7 +87,7 @@ def test_a_foreign_folder_does_not_stop_a_run(world: World) -> None:
     assert "a folder that is no partition" in "".join(plan.document.warnings)
     world.apply(plan)
     assert foreign <= world.there()
-    for mode in (Mode.CLEAN, Mode.OPTIMIZED):
+    for mode in (Mode.FULL, Mode.INCREMENTAL):
         uncommitted = world.uncommitted(mode)
         assert foreign.isdisjoint(world.candidates(uncommitted))
         world.apply(uncommitted)

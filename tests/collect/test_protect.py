@@ -10,15 +10,15 @@ import pytest
 from reclaim.catalog import Branch
 from reclaim.catalog.collection.roots import staged_paths
 from reclaim.catalog.database.schema import protected_paths, upload_tokens
-from reclaim.engine.local.engine import LocalEngine
+from reclaim.engine import pipelines
 from reclaim.engine.tasks.judging import IN_DOUBT
 from reclaim.engine.tasks.shielding import Matches
 from reclaim.errors import IncompleteRead, InvalidInput, PlanRefused
 from reclaim.policy import from_options
-from reclaim.run.plan import protection
 from reclaim.run.plan.planning import Plan
-from reclaim.run.plan.protection import find_memory
-from reclaim.run.uncommitted.scope import Mode
+from reclaim.run.record.checkpoints import Mode
+from reclaim.run.roots import protection
+from reclaim.run.roots.protection import find_memory
 from tests.catalog import raw
 from tests.collect.uncommitted import address, begin, run, settle
 from tests.collect.world import At, World
@@ -33,7 +33,7 @@ def plain(world: World) -> Plan:
 
 
 RUNS: dict[str, Callable[[World], Any]] = {
-    "clean": lambda world: run(world, Mode.CLEAN),
+    "clean": lambda world: run(world, Mode.FULL),
     "auto": run,
     "plan": plain,
 }
@@ -374,7 +374,7 @@ def test_containers_that_were_not_asked_are_missed(
     protect(local)
     local.repo.delete_branch("work")
     settle(local)
-    monkeypatch.setattr(LocalEngine, "match", lambda _self, _request: Matches())
+    monkeypatch.setattr(pipelines, "match", lambda _engine, _request: Matches())
     missed = pytest.raises(IncompleteRead, match="asked for protected paths")
     with missed:
         local.plan()

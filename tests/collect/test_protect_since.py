@@ -9,8 +9,8 @@ import pytest
 
 from reclaim.errors import Conflict, PlanRefused
 from reclaim.run.plan.planning import Plan
+from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
-from reclaim.run.uncommitted.scope import Mode
 from tests.collect.test_protect import memory_files, protect
 from tests.collect.uncommitted import address, settle
 from tests.collect.world import At, World
@@ -19,7 +19,7 @@ from tests.lifecycle.ruled import plan_rules
 
 PLANS: dict[str, Callable[[World], Plan]] = {
     "plan": lambda world: world.plan(allowed_fraction=1.0),
-    "uncommitted": lambda world: world.uncommitted(Mode.CLEAN, allowed_fraction=1.0),
+    "uncommitted": lambda world: world.uncommitted(Mode.FULL, allowed_fraction=1.0),
     "rules": lambda world: plan_rules(world, LOGS),
 }
 KINDS = pytest.mark.parametrize("kind", PLANS)

@@ -9,7 +9,7 @@ import pytest
 from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.run.doctor.doctor import examine_store
-from reclaim.run.plan import promises
+from reclaim.run.roots import promises
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import Phase, Quarantine, RunRecord
 from tests.collect.promised_history import ONE, apply_all, shared_data

@@ -12,8 +12,8 @@ import pytest
 from reclaim.catalog import Branch
 from reclaim.catalog.staging import tokens
 from reclaim.run.doctor.last_run import find_lateness
+from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
-from reclaim.run.uncommitted.scope import Mode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.urls import path_of
 from tests.collect.uncommitted import address, begin, head, notes, optimized, run, settle
@@ -22,14 +22,14 @@ from tests.collect.world import NAME, World, stepped, whole
 
 def test_the_first_run_is_clean_and_the_next_one_is_not(local: World) -> None:
     plan = local.uncommitted()
-    assert (notes(plan).mode, notes(plan).why) == (Mode.CLEAN, "there is no checkpoint yet")
+    assert (notes(plan).mode, notes(plan).why) == (Mode.FULL, "there is no checkpoint yet")
     begin(local)
     plan = local.uncommitted()
-    assert notes(plan).mode == Mode.OPTIMIZED
+    assert notes(plan).mode == Mode.INCREMENTAL
     assert notes(plan).objects_listed < 20
     assert notes(plan).ranges_read == 0
     assert plan.document.candidates == 0
-    assert notes(local.uncommitted(Mode.CLEAN)).why == "it was asked for"
+    assert notes(local.uncommitted(Mode.FULL)).why == "it was asked for"
 
 
 LEFT: dict[str, Callable[[Branch], object]] = {
@@ -57,7 +57,7 @@ def test_what_was_staged_at_the_last_run_and_is_not_any_more(local: World, deed:
     assert staged in local.there()
     LEFT[deed](local.repo.branch("main"))
     settle(local)
-    plan = local.uncommitted(Mode.OPTIMIZED)
+    plan = local.uncommitted(Mode.INCREMENTAL)
     assert set(local.candidates(plan)) & local.there() == {staged}
     assert notes(plan).objects_looked_up == 1
     assert staged in optimized(local)
@@ -173,7 +173,7 @@ class TestTraps:
         main = catalog.repository(NAME).branch("main")
         main.put("x", b"before the run")
         main.commit("before the run")
-        run(local, Mode.CLEAN)
+        run(local, Mode.FULL)
         # The same partition, which the checkpoint does not call final.
         main.put("y", b"after the run")
         main.commit("after the run")
@@ -188,7 +188,7 @@ class TestTraps:
         main.delete("a")
         main.commit("under another path")
         settle(local)
-        run(local, Mode.CLEAN)
+        run(local, Mode.FULL)
         local.repo.branch("main").reset_to(kept)
         local.clock.advance(hours=3)
         taken = optimized(local)
@@ -196,7 +196,7 @@ class TestTraps:
         assert whole(local.repo, "main")["a"] == b"a"
 
 
-@pytest.mark.parametrize("mode", [Mode.CLEAN, Mode.OPTIMIZED])
+@pytest.mark.parametrize("mode", [Mode.FULL, Mode.INCREMENTAL])
 def test_the_leftovers_of_killed_uploads(local: World, mode: Mode) -> None:
     begin(local)
     catalog = local.opened()
@@ -250,7 +250,7 @@ def test_a_repository_that_was_deleted(local: World) -> None:
     local.age()
     store = CatalogStore(catalog.workspace(local.repo.uid))
     plan = local.uncommitted(store=store)
-    assert notes(plan).mode == Mode.CLEAN
+    assert notes(plan).mode == Mode.FULL
     assert notes(plan).partitions is None
     local.apply(plan, store=store)
     assert local.there() == set()
@@ -282,7 +282,7 @@ def test_a_listing_that_took_a_day(world: World) -> None:
             world.clock.advance(hours=25)
 
     plan = world.uncommitted(
-        Mode.AUTO, allowed_fraction=1.0, store=stepped(world.store(), put_late)
+        Mode.INCREMENTAL, allowed_fraction=1.0, store=stepped(world.store(), put_late)
     )
     world.apply(plan)
     world.repo.branch("main").reset()

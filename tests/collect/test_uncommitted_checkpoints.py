@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import update
 
 from reclaim.catalog.database.schema import runs
-from reclaim.engine.tasks import indexing
+from reclaim.engine.tasks import index
 from reclaim.errors import (
     IncompleteRead,
     Partial,
@@ -21,12 +21,21 @@ from reclaim.errors import (
 )
 from reclaim.ids import new_uid
 from reclaim.run.plan.planning import Plan
+from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
-from reclaim.run.uncommitted.checkpoint import find_checkpoint
-from reclaim.run.uncommitted.scope import Mode
+from reclaim.run.uncommitted.checkpoint import read_uncommitted
 from reclaim.run_record import SavedManifest
 from reclaim.stores.catalog import CatalogFormat
-from tests.collect.uncommitted import address, begin, head, notes, optimized, run, settle
+from tests.collect.uncommitted import (
+    address,
+    begin,
+    checkpoint_of,
+    head,
+    notes,
+    optimized,
+    run,
+    settle,
+)
 from tests.collect.world import NAME, At, World, addresses_of, stepped
 from tests.support.dying import Died
 
@@ -37,15 +46,15 @@ def test_a_plan_alone_leaves_no_checkpoint(local: World) -> None:
     main.commit("first")
     settle(local)
     local.uncommitted()
-    assert find_checkpoint(local.store(), local.storage) == "there is no checkpoint yet"
+    assert checkpoint_of(local) == "there is no checkpoint yet"
 
 
 class TestInvalid:
     """What makes a checkpoint count no more."""
 
     def why(self, world: World) -> str:
-        plan = world.uncommitted(Mode.OPTIMIZED)
-        assert notes(plan).mode == Mode.CLEAN
+        plan = world.uncommitted(Mode.INCREMENTAL)
+        assert notes(plan).mode == Mode.FULL
         return notes(plan).why
 
     def test_after_an_undo(self, local: World) -> None:
@@ -55,11 +64,11 @@ class TestInvalid:
         settle(local)
         plan = local.uncommitted(allowed_fraction=1.0)
         applied = local.apply(plan, removal=MoveToQuarantine(timedelta(days=7)))
-        assert notes(local.uncommitted()).mode == Mode.OPTIMIZED
+        assert notes(local.uncommitted()).mode == Mode.INCREMENTAL
         local.undo(applied.run)
         assert "undone since" in self.why(local)
         run(local)
-        assert notes(local.uncommitted()).mode == Mode.OPTIMIZED
+        assert notes(local.uncommitted()).mode == Mode.INCREMENTAL
 
     @pytest.mark.parametrize("killed", [False, True], ids=["partial", "killed"])
     def test_made_during_an_undo_that_brought_back_a_part(self, local: World, killed: bool) -> None:
@@ -92,10 +101,10 @@ class TestInvalid:
         assert "its undo is not finished" in why
         local.purge(run_id=first)
         settle(local)
-        run(local, Mode.OPTIMIZED)
+        run(local, Mode.INCREMENTAL)
         assert back not in local.there()
         # From then on checkpoints count again.
-        assert notes(local.uncommitted()).mode == Mode.OPTIMIZED
+        assert notes(local.uncommitted()).mode == Mode.INCREMENTAL
 
     def test_after_partitions_were_adopted(self, local: World) -> None:
         begin(local)
@@ -142,16 +151,21 @@ class TestInvalid:
         main.put("y", b"in a new partition")
         main.delete("x")
         settle(local)
-        found = find_checkpoint(local.store(), local.storage)
+        found = checkpoint_of(local)
         assert not isinstance(found, str)
-        files = getattr(found.manifest, kind)
+        manifest = found.manifest
+        files = (
+            [file for step in manifest.index for file in step.parts]
+            if kind == "index"
+            else getattr(manifest.uncommitted, kind)
+        )
         for file in files if isinstance(files, list) else [files]:
             if how == "gone":
                 local.storage.delete(file.address)
             else:
                 local.storage.put(file.address, b"PAR1 nonsense PAR1")
-        plan = local.uncommitted(Mode.OPTIMIZED, allowed_fraction=1.0)
-        if notes(plan).mode == Mode.OPTIMIZED:
+        plan = local.uncommitted(Mode.INCREMENTAL, allowed_fraction=1.0)
+        if notes(plan).mode == Mode.INCREMENTAL:
             # It did not need that file.
             assert kind == "index"
         else:
@@ -193,9 +207,9 @@ class TestInvalid:
 
 
 def final(world: World) -> frozenset[str]:
-    found = find_checkpoint(world.store(), world.storage)
+    found = checkpoint_of(world)
     assert not isinstance(found, str)
-    return found.known.final
+    return read_uncommitted(found.manifest, world.storage).final
 
 
 def test_a_partition_with_an_upload_is_not_final(local: World) -> None:
@@ -255,9 +269,9 @@ def test_another_run_in_between_leaves_the_checkpoint_alone(local: World) -> Non
     first = local.uncommitted(allowed_fraction=1.0)
     second = local.uncommitted(allowed_fraction=1.0)
     local.apply(second)
-    between = find_checkpoint(local.store(), local.storage)
+    between = checkpoint_of(local)
     local.apply(first)
-    assert find_checkpoint(local.store(), local.storage) == between
+    assert checkpoint_of(local) == between
     optimized(local)
 
 
@@ -267,11 +281,11 @@ def test_a_plan_that_is_applied_again_keeps_its_checkpoint(local: World) -> None
     main.reset()
     settle(local)
     plan, _ = run(local)
-    left = find_checkpoint(local.store(), local.storage)
+    left = checkpoint_of(local)
     assert not isinstance(left, str)
     assert list(local.storage.list(plan.place.at("index"))) == [], "it lies in the index by now"
     local.apply(plan)
-    assert find_checkpoint(local.store(), local.storage) == left
+    assert checkpoint_of(local) == left
 
 
 def test_old_versions_are_collected_and_the_newest_stays(local: World) -> None:
@@ -284,9 +298,9 @@ def test_old_versions_are_collected_and_the_newest_stays(local: World) -> None:
         settle(local)
         run(local)
     assert first not in {stored.address for stored in local.storage.list()}
-    found = find_checkpoint(local.store(), local.storage)
+    found = checkpoint_of(local)
     assert not isinstance(found, str)
-    assert found.known.generation == 3
+    assert found.manifest.generation == 3
     for file in found.addresses():
         local.storage.head(file)
     plan = local.plan(allowed_fraction=1.0)
@@ -301,32 +315,34 @@ def test_a_row_that_is_lost_on_its_way_into_the_index_is_missed(
     main.put("x", b"new")
     main.commit("new")
     settle(local)
-    written, decoded = indexing.write_index, CatalogFormat.indexed
+    written, decoded = index.write_index, CatalogFormat.indexed
 
-    def lose_row(storage: Any, stem: str, tables: Any) -> Any:
-        return written(storage, stem, [table.slice(1) for table in tables])
+    def lose_row(storage: Any, stem: str, tables: Any, edges: Any) -> Any:
+        return written(storage, stem, [table.slice(1) for table in tables], edges)
 
     def lose_entry(format: CatalogFormat, storage: Any, container: Any) -> Any:
         rows, count = decoded(format, storage, container)
         return rows.slice(1), count - 1
 
     if where == "written":
-        monkeypatch.setattr(indexing, "write_index", lose_row)
+        monkeypatch.setattr(index, "write_index", lose_row)
     else:
         monkeypatch.setattr(CatalogFormat, "indexed", lose_entry)
-    for mode in (Mode.CLEAN, Mode.OPTIMIZED):
+    for mode in (Mode.FULL, Mode.INCREMENTAL):
         with pytest.raises(IncompleteRead, match="expected for the index"):
             local.uncommitted(mode)
 
 
 def test_the_bytes_of_every_file_of_the_checkpoint_are_counted(local: World) -> None:
     begin(local)
-    checkpoint = find_checkpoint(local.store(), local.storage)
+    checkpoint = checkpoint_of(local)
     assert not isinstance(checkpoint, str)
-    files = set(checkpoint.addresses()) - {part.address for part in checkpoint.index}
+    manifest = checkpoint.manifest
+    unread = (*manifest.parts_since(None), *manifest.ranges_since(None))
+    files = set(checkpoint.addresses()) - {part.address for part in unread}
     sizes = {one: len(local.storage.get(one)) for one in files}
     assert len(files) >= 4
-    plan = local.uncommitted(Mode.OPTIMIZED)
+    plan = local.uncommitted(Mode.INCREMENTAL)
     read = notes(plan).bytes_read
     assert sum(sizes.values()) <= read <= 2 * sum(sizes.values())
 

@@ -11,12 +11,11 @@ from reclaim.errors import (
     StorageAhead,
     TooMuch,
 )
+from reclaim.run.record.checkpoints import Mode
 from reclaim.run.uncommitted import scope
-from reclaim.run.uncommitted.checkpoint import find_checkpoint
-from reclaim.run.uncommitted.scope import Mode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.catalog import format as catalog_format
-from tests.collect.uncommitted import address, begin, notes, optimized, run, settle
+from tests.collect.uncommitted import address, begin, checkpoint_of, notes, optimized, run, settle
 from tests.collect.world import NAME, World
 
 
@@ -34,13 +33,13 @@ def test_a_branch_limits_the_listing_and_never_the_references(local: World) -> N
     main.reset()
     local.repo.delete_branch("work")
     settle(local)
-    for mode in (Mode.CLEAN, Mode.OPTIMIZED):
+    for mode in (Mode.FULL, Mode.INCREMENTAL):
         plan = local.uncommitted(mode, branch="work", allowed_fraction=1.0)
         assert notes(plan).mode == mode
         assert set(local.candidates(plan)) == {garbage}
-    before = find_checkpoint(local.store(), local.storage)
+    before = checkpoint_of(local)
     local.apply(plan)
-    assert find_checkpoint(local.store(), local.storage) == before, "it leaves no checkpoint"
+    assert checkpoint_of(local) == before, "it leaves no checkpoint"
     assert garbage not in local.there()
     assert {other, kept} <= local.there()
     local.check()
@@ -102,15 +101,15 @@ def test_what_is_known_counts_for_the_rule_of_90_percent(local: World) -> None:
     main.reset()
     settle(local)
     # All that an optimized run looks at would go, and it is far from all that is known.
-    plan = local.uncommitted(Mode.OPTIMIZED)
-    assert notes(plan).mode == Mode.OPTIMIZED
+    plan = local.uncommitted(Mode.INCREMENTAL)
+    assert notes(plan).mode == Mode.INCREMENTAL
     assert plan.document.candidates >= 5
     assert notes(plan).objects_known > 15
     assert plan.document.fraction < 0.5
     local.repo.branch("main").reset_to(oldest(local.repo))
     local.clock.advance(hours=3)
     with pytest.raises(TooMuch):
-        local.uncommitted(Mode.OPTIMIZED)
+        local.uncommitted(Mode.INCREMENTAL)
 
 
 def oldest(repo: Repository) -> str:
@@ -137,14 +136,14 @@ def test_many_branches_are_listed_by_key_ranges(
     # In a folder that need not be listed at all.
     stranger = f"repos/{local.repo.uid}/branches/one/0000000000ffff_{'f' * 32}/x"
     local.storage.put(stranger, b"of a newer database")
-    for mode in (Mode.CLEAN, Mode.OPTIMIZED):
+    for mode in (Mode.FULL, Mode.INCREMENTAL):
         with pytest.raises(StorageAhead):
             local.uncommitted(mode)
 
 
 def test_an_empty_name_of_a_branch(world: World) -> None:
     with pytest.raises(InvalidInput, match="the name of a branch is empty"):
-        world.uncommitted(Mode.CLEAN, branch="")
+        world.uncommitted(Mode.FULL, branch="")
 
 
 @pytest.mark.parametrize("branch", [None, "work"])
@@ -170,19 +169,19 @@ def test_what_was_deleted_since_counts_no_more_for_the_rule_of_90_percent(
     local.repo.delete_branch("work")
     settle(local)
     if branch is not None:
-        limited = local.uncommitted(Mode.OPTIMIZED, branch=branch)
-        assert notes(limited).mode == Mode.OPTIMIZED
+        limited = local.uncommitted(Mode.INCREMENTAL, branch=branch)
+        assert notes(limited).mode == Mode.INCREMENTAL
         assert notes(limited).objects_known <= len(local.there())
         return
-    for mode in (Mode.CLEAN, Mode.OPTIMIZED):
+    for mode in (Mode.FULL, Mode.INCREMENTAL):
         with pytest.raises(TooMuch) as refused:
             local.uncommitted(mode)
         # Files of runs are not among them.
         assert refused.value.details["objects"] <= len(local.there())
         assert refused.value.message.startswith(f"{refused.value.details['candidates']} of ")
-    plan, _ = run(local, Mode.OPTIMIZED)
-    assert notes(plan).mode == Mode.OPTIMIZED
-    again = local.uncommitted(Mode.OPTIMIZED)
+    plan, _ = run(local, Mode.INCREMENTAL)
+    assert notes(plan).mode == Mode.INCREMENTAL
+    again = local.uncommitted(Mode.INCREMENTAL)
     assert notes(again).objects_known <= len(local.there())
 
 

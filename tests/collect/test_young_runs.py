@@ -9,10 +9,10 @@ import pytest
 
 from reclaim.engine.tasks.parts import Place
 from reclaim.ids import age_by_id, new_run_id, new_uid
+from reclaim.run.plan.context import YoungRuns
 from reclaim.run.plan.planning import Plan
-from reclaim.run.plan.young_runs import YoungRuns
+from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
-from reclaim.run.uncommitted.scope import Mode
 from reclaim.safety import SAFETY
 from reclaim.stores.observation import Margins
 from tests.collect.world import World, bury
@@ -21,7 +21,7 @@ Make = Callable[[World, list[str]], Plan]
 MAKES: dict[str, Make] = {
     "a plan": lambda world, steps: world.plan(step=steps.append),
     "a run on uncommitted data": lambda world, steps: world.uncommitted(
-        Mode.CLEAN, step=steps.append
+        Mode.FULL, step=steps.append
     ),
 }
 

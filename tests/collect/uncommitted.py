@@ -8,7 +8,7 @@ from reclaim.catalog import Branch
 from reclaim.run.apply.applied import Applied
 from reclaim.run.plan.plan_document import Uncommitted
 from reclaim.run.plan.planning import Plan
-from reclaim.run.uncommitted.scope import Mode
+from reclaim.run.record.checkpoints import Checkpoint, Mode, find_checkpoint
 from tests.collect.world import World
 
 
@@ -17,7 +17,12 @@ def notes(plan: Plan) -> Uncommitted:
     return plan.document.uncommitted
 
 
-def run(world: World, mode: Mode = Mode.AUTO, **options: Any) -> tuple[Plan, Applied]:
+def checkpoint_of(world: World) -> Checkpoint | str:
+    """The newest checkpoint of a store, or why there is none that can be used."""
+    return find_checkpoint(world.store().runs(), world.storage)
+
+
+def run(world: World, mode: Mode = Mode.INCREMENTAL, **options: Any) -> tuple[Plan, Applied]:
     plan = world.uncommitted(mode, allowed_fraction=1.0, **options)
     return plan, world.apply(plan)
 
@@ -25,12 +30,12 @@ def run(world: World, mode: Mode = Mode.AUTO, **options: Any) -> tuple[Plan, App
 def optimized(world: World) -> set[str]:
     """An optimized run, which must be one; what it took. A clean one then finds nothing."""
     before = world.there()
-    plan, _ = run(world, Mode.OPTIMIZED)
-    assert notes(plan).mode == Mode.OPTIMIZED, notes(plan).why
+    plan, _ = run(world, Mode.INCREMENTAL)
+    assert notes(plan).mode == Mode.INCREMENTAL, notes(plan).why
     world.check()
     taken = before - world.there()
     assert taken == set(world.candidates(plan)) & before
-    again = world.uncommitted(Mode.CLEAN, allowed_fraction=1.0)
+    again = world.uncommitted(Mode.FULL, allowed_fraction=1.0)
     left = {one for one in world.candidates(again) if "/branches/" in one or "/meta/" in one}
     assert not left, f"an optimized run left {left}"
     return taken
@@ -50,7 +55,7 @@ def begin(world: World) -> Branch:
         main.put(path, path.encode())
     main.commit("first")
     settle(world)
-    run(world, Mode.CLEAN)
+    run(world, Mode.FULL)
     return world.repo.branch("main")
 
 

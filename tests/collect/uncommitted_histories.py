@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from reclaim.run.uncommitted.scope import Mode
+from reclaim.run.record.checkpoints import Mode
 from tests.collect.histories import MORE_KINDS, NOT_NOW, Deed, do
 from tests.collect.world import NAME, World
 
@@ -37,7 +37,7 @@ def live_and_run(
             catalogs.pop(0).close()
             catalogs.append(world.opened())
         world.clock.advance(hours=choice.choice([1, 30, 60]))
-        run(world, Mode.AUTO, seen, compare=compare)
+        run(world, Mode.INCREMENTAL, seen, compare=compare)
     # Whatever else happened, there is something to take at the end.
     last = catalogs[0].repository(NAME).branch("main")
     last.put("last", b"never committed")
@@ -45,10 +45,10 @@ def live_and_run(
     for catalog in catalogs:
         catalog.close()
     world.age()
-    run(world, Mode.OPTIMIZED, seen, compare=compare)
-    clean = world.uncommitted(Mode.CLEAN, allowed_fraction=1.0)
+    run(world, Mode.INCREMENTAL, seen, compare=compare)
+    clean = world.uncommitted(Mode.FULL, allowed_fraction=1.0)
     left = [one for one in world.candidates(clean) if "/_reclaim/runs/" not in one]
-    left = [one for one in left if "/uncommitted/" not in one and "/index/" not in one]
+    left = [one for one in left if "/checkpoints/" not in one]
     assert not left, f"a clean run after an optimized one finds {left}"
 
 
@@ -59,13 +59,13 @@ def run(world: World, mode: Mode, seen: Seen, *, compare: bool = True) -> None:
     notes = plan.document.uncommitted
     assert notes is not None
     assert not set(world.candidates(plan)) & needed
-    if notes.mode == Mode.OPTIMIZED and compare:
-        clean = set(world.candidates(world.uncommitted(Mode.CLEAN, allowed_fraction=1.0)))
+    if notes.mode == Mode.INCREMENTAL and compare:
+        clean = set(world.candidates(world.uncommitted(Mode.FULL, allowed_fraction=1.0)))
         planned = set(world.candidates(plan)) & before
         assert planned == clean & before
     world.apply(plan)
     world.check()
-    if notes.mode == Mode.OPTIMIZED:
+    if notes.mode == Mode.INCREMENTAL:
         seen.optimized += 1
         seen.taken += len(before - world.there())
 

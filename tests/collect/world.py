@@ -41,9 +41,9 @@ from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.plan.decide import KEEPS_ALL
 from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
 from reclaim.run.purge.purge import Purged, purge
+from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
-from reclaim.run.uncommitted.scope import Mode
 from reclaim.run.undo.undo_run import Undone, undo_run
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
@@ -61,8 +61,7 @@ OF_RUNS = (
     "epoch/",
     "runs/",
     "quarantine/",
-    "uncommitted/",
-    "index/",
+    "checkpoints/",
     "protected/",
     "lifecycle/",
 )
@@ -132,7 +131,7 @@ class World:
 
     def uncommitted(
         self,
-        mode: Mode = Mode.AUTO,
+        mode: Mode = Mode.INCREMENTAL,
         *,
         branch: str | None = None,
         step: Step = nothing,
@@ -147,7 +146,7 @@ class World:
             store or self.store(),
             self.engine(step, found),
             asked,
-            UncommittedOptions(mode, branch),
+            UncommittedOptions(mode is Mode.FULL, branch),
             opener=opening(found),
         )
 

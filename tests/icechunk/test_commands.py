@@ -29,20 +29,21 @@ def bound(tree: SampleTree) -> str:
 
 def test_expire_by_age(bare: CommandLine, tree: SampleTree, bound: str, spec: int) -> None:
     name = f"icechunk:{tree.written.folder}"
-    shown = bare.ok("expire", name, "--older-than", bound, "--plan", "--json").json
-    assert (shown["run"], shown["applied"]) == (None, False)
-    assert {tree.number(one) for one in shown["released"]} == {1, 2, 4, 6, 7}
+    shown = bare.ok("plan", name, "--history-only", "--older-than", bound, "--json").json
+    released = {one["commit"] for one in shown["commits"]["listed"]}
+    assert {tree.number(one) for one in released} == {1, 2, 4, 6, 7}
+    assert (shown["expired"], shown["history"]["released"]) == (7, 5)
     lines = tree.lines()
-    text = bare.ok("expire", name, "--older-than", bound, "--plan").out
+    text = bare.ok("plan", name, "--history-only", "--older-than", bound).out
     assert "7 snapshots lose their rule; 2 of them stay because " in text
     assert tree.lines() == lines
-    done = bare.ok("expire", name, "--older-than", bound, "--json").json
-    assert done["applied"]
+    [done] = bare.ok("gc", name, "--history-only", "--older-than", bound, "--json").json["stores"]
+    assert (done["state"], done["released"], done["objects"]) == ("done", 5, 0)
     assert tree.lines() != lines
     [run] = bare.ok("runs", name, "--json").json["runs"]
     assert (run["kind"], run["state"]) == ("expire", "done")
-    again = bare.ok("expire", name, "--older-than", bound, "--json").json
-    assert (again["run"], again["released"]) == (None, [])
+    [again] = bare.ok("gc", name, "--history-only", "--older-than", bound, "--json").json["stores"]
+    assert (again["state"], again["run"], again["released"]) == ("nothing", None, 0)
     if spec == 1:
         refused = bare.fails("refused", 6, "undo", done["run"], "--store", name)
         assert "cannot be taken back" in refused["message"]
@@ -54,8 +55,8 @@ def test_expire_by_age(bare: CommandLine, tree: SampleTree, bound: str, spec: in
 
 def test_the_way_back_is_told(bare: CommandLine, tree: SampleTree, bound: str, spec: int) -> None:
     name = f"icechunk:{tree.written.folder}"
-    text = bare.ok("expire", name, "--older-than", bound, "--delete-expired-tags").out
-    assert "The tag tag1 was deleted: its snapshot is expired." in text
+    text = bare.ok("gc", name, "--history-only", "--older-than", bound, "--delete-expired-tags").out
+    assert "deleted refs: tag1" in text
     if spec == 1:
         assert "which cannot be taken back" in text
     else:
@@ -77,14 +78,16 @@ def test_gc_by_age(bare: CommandLine, tree: SampleTree, bound: str, spec: int) -
 def test_rules_beyond_the_library(bare: CommandLine, tree: SampleTree, spec: int) -> None:
     name = f"icechunk:{tree.written.folder}"
     if spec == 1:
-        refused = bare.fails("refused", 6, "expire", name, "--keep-last", "2")
+        refused = bare.fails("refused", 6, "gc", name, "--history-only", "--keep-last", "2")
         assert "does not support keep_last 2" in refused["message"]
         assert "older_than" in refused["hint"]
         bare.fails("refused", 6, "gc", name, "--keep-last", "2")
-        bare.fails("refused", 6, "expire", name, "--older-than", "1d", "--ref", "main")
+        bare.fails(
+            "refused", 6, "gc", name, "--history-only", "--older-than", "1d", "--ref", "main"
+        )
         return
-    done = bare.ok("expire", name, "--keep-last", "2", "--json").json
-    assert len(done["released"]) == 3
+    [done] = bare.ok("gc", name, "--history-only", "--keep-last", "2", "--json").json["stores"]
+    assert done["released"] == 3
     bare.ok("undo", done["run"], "--store", name)
 
 
@@ -92,8 +95,8 @@ def test_a_policy_is_kept_and_explained(bare: CommandLine, tree: SampleTree, bou
     name = f"icechunk:{tree.written.folder}"
     bare.ok("policy", "set", name, "--older-than", bound)
     assert "older_than" in bare.ok("policy", "explain", name).out
-    shown = bare.ok("expire", name, "--plan", "--json").json
-    assert (shown["policy_source"], len(shown["released"])) == ("stored", 5)
+    shown = bare.ok("plan", name, "--history-only", "--json").json
+    assert (shown["policy_source"], shown["history"]["released"]) == ("stored", 5)
 
 
 def test_a_plan_shows_the_history(bare: CommandLine, tree: SampleTree, bound: str) -> None:
@@ -114,7 +117,8 @@ def test_people_read_of_snapshots(bare: CommandLine, tree: SampleTree, bound: st
     """Commits are what the catalog has. In JSON the names of fields are the same for all."""
     name = f"icechunk:{tree.written.folder}"
     bare.ok("lease", "hold", name, tree.ids[6])
-    said = [bare.ok("expire", name, "--older-than", bound, "--plan", "--all", "--reasons").out]
+    made = bare.ok("plan", name, "--history-only", "--older-than", bound, "--json").json
+    said = [bare.ok("show", made["plan"], "--all", "--reasons").out]
     bare.ok("policy", "set", name, "--older-than", bound)
     said.append(bare.ok("policy", "explain", name, "--all").out)
     made = bare.ok("plan", name, "--older-than", bound, "--delete-expired-tags", "--json").json

@@ -53,10 +53,10 @@ def live_by_rules(
     for turn in range(rounds):
         with world.opened() as catalog:
             repo = catalog.repository(NAME)
-            _write(repo, choice, turn)
+            write(repo, choice, turn)
             for number in range(choice.randrange(2, 7)):
                 with suppress(*NOT_NOW):
-                    _do(world, repo, choice, f"{turn}-{number}")
+                    do_something(world, repo, choice, f"{turn}-{number}")
         world.clock.advance(hours=choice.choice([1, 20, 30, 50, 80]))
         if choice.random() < 0.35:
             rules = random_rules(world, choice)
@@ -132,11 +132,11 @@ def end(world: World, plan: Plan, choice: random.Random) -> None:
         with world.opened() as catalog:
             for number in range(3):
                 with suppress(*NOT_NOW):
-                    _do(world, catalog.repository(NAME), choice, f"late-{number}")
+                    do_something(world, catalog.repository(NAME), choice, f"late-{number}")
     world.apply(plan)
 
 
-def _write(repo: Any, choice: random.Random, turn: int) -> None:
+def write(repo: Any, choice: random.Random, turn: int) -> None:
     """Something new on a branch or two, so that there is something to lose."""
     for name in {choice.choice([ref.name for ref in repo.branches()]), "main"}:
         with suppress(*NOT_NOW):
@@ -151,7 +151,7 @@ def _write(repo: Any, choice: random.Random, turn: int) -> None:
                 repo.delete_tag(tag.name)
 
 
-def _do(world: World, repo: Any, choice: random.Random, name: str) -> None:
+def do_something(world: World, repo: Any, choice: random.Random, name: str) -> None:
     kind = choice.choice(KINDS)
     names = sorted(ref.name for ref in repo.branches())
     branch = repo.branch(choice.choice(names))

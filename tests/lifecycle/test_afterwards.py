@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reclaim.catalog.database.schema import claimed_addresses, claims
 from reclaim.errors import Gone
-from reclaim.run.lifecycle.collecting import collect_by_rules
+from reclaim.policy import from_options
+from reclaim.run.apply.limits import NO_LIMITS, Limits
+from reclaim.run.gc import Collected, collect
 from reclaim.run.lifecycle.rules import find_runs
-from reclaim.run.lifecycle.running import run_lifecycle
 from reclaim.run.lifecycle.unfinished import find_unfinished
 from reclaim.run.plan.planning import PlanOptions
+from reclaim.run.requests import RunKind, RunRequest
 from reclaim.run.sweep.removal import MoveToQuarantine, Removal
 from reclaim.run_record import Phase
+from reclaim.storage import Storage
 from tests.catalog import raw
 from tests.collect.dying import dies
 from tests.collect.world import World, opening
@@ -42,24 +47,31 @@ def cut_off(world: World, removal: Removal | None = None) -> str:
     return plan.document.run
 
 
-def run(world: World, **options: object) -> None:
-    run_lifecycle(
+def run(
+    world: World, storage: Storage | None = None, *, full: bool = False, **options: Any
+) -> Collected:
+    """Plan by the stored lifecycle rules and apply, as ``gc --lifecycle`` does."""
+    used = storage or world.storage
+    return collect(
         world.store(),
-        world.engine(),
+        world.engine(storage=used),
         PlanOptions(margins=world.margins, allowed_fraction=1.0),
-        opener=opening(world.storage),
-        **options,  # type: ignore[arg-type]
+        RunRequest(RunKind.LIFECYCLE, full=full),
+        opener=opening(used),
+        **options,
     )
 
 
-def collect_and_run(world: World, **options: object) -> None:
-    collect_by_rules(
+def collect_and_run(world: World, *, limits: Limits = NO_LIMITS, **rules: Any) -> Collected:
+    """A collection and then a run of lifecycle rules, as a scheduler runs them."""
+    collect(
         world.store(),
         world.engine(),
-        PlanOptions(margins=world.margins, allowed_fraction=1.0),
+        PlanOptions(policy=from_options(**rules), margins=world.margins, allowed_fraction=1.0),
+        limits=limits,
         opener=opening(world.storage),
-        **options,  # type: ignore[arg-type]
     )
+    return run(world, limits=limits)
 
 
 @pytest.mark.parametrize("removal", [None, MOVE], ids=["deleted", "moved"])
@@ -76,7 +88,7 @@ def test_the_next_run_finishes_one_that_was_cut_off(local: World, removal: Remov
     assert not list(find_unfinished(local.store()))
 
 
-def test_a_collection_with_rules_finishes_it_too(local: World) -> None:
+def test_a_run_after_a_collection_finishes_it_too(local: World) -> None:
     first = cut_off(local)
     collect_and_run(local)
     assert missing(local) == OLD

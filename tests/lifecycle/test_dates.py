@@ -7,7 +7,7 @@ from datetime import date
 import pyarrow as pa
 
 from reclaim.engine.tasks.lifecycle import NOBODY, ROWS, ReachNames, day_number, decide
-from reclaim.engine.tasks.lifecycle_index import find_windows
+from reclaim.engine.tasks.rule_changes import find_windows
 from reclaim.policy.lifecycle import DatedRule
 from reclaim.policy.lifecycle.classes import HOLDER, OTHERS, BranchClasses
 

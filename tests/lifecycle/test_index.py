@@ -1,4 +1,4 @@
-"""The index of lifecycle runs: by partition, in files that have strings for any reader."""
+"""The index: by partition, in files that have strings for any reader."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from reclaim.engine.tasks.lifecycle import INDEX
-from reclaim.engine.tasks.lifecycle_index import (
+from reclaim.engine.tasks.index import (
     FEW_PIECES,
+    INDEX,
     Span,
     in_partitions,
+    overlapping,
     read_index,
     write_index,
 )
+from reclaim.engine.tasks.parts import Part
 from reclaim.storage import ObjectStorage
 
 Row = tuple[str, str, str, int, str]
@@ -80,6 +82,15 @@ def test_rows_of_some_partitions(storage: ObjectStorage) -> None:
     rows = in_partitions(table(ORDERED), {"p1", "p3"}.__contains__)
     assert rows_of(rows) == [ORDERED[0], ORDERED[2]]
     assert in_partitions(rows.slice(0, 0), {"p1"}.__contains__).num_rows == 0
+
+
+def test_parts_that_may_have_rows_of_some_partitions() -> None:
+    spans = [("a", "c"), ("c", "d"), ("f", "f"), ("a", "z")]
+    parts = [Part(f"{at}", 1, "", f"{first} {last} 1 2") for at, (first, last) in enumerate(spans)]
+    assert [part.address for part in overlapping(parts, ["c"])] == ["0", "1", "3"]
+    assert [part.address for part in overlapping(parts, ["e"])] == ["3"]
+    assert overlapping(parts, []) == []
+    assert overlapping(parts, ["0", "zz"]) == []
 
 
 def test_nothing_is_no_file(storage: ObjectStorage) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reclaim.engine.tasks import lifecycle_index
+from reclaim.engine.tasks import index
 from reclaim.errors import IncompleteRead, Partial
 from reclaim.run.plan.planning import Plan
 from reclaim.run.sweep.removal import MoveToQuarantine
@@ -86,7 +86,7 @@ def test_an_undo_of_another_run_ends_a_checkpoint(logs: World) -> None:
 def test_a_range_that_was_not_read_stops_the_run(
     logs: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: Callable[..., Iterator[Any]] = lifecycle_index.read_ranges
+    read: Callable[..., Iterator[Any]] = index.read_ranges
 
     def one_less(*args: Any) -> Iterator[Any]:
         counts = args[-1]
@@ -94,10 +94,10 @@ def test_a_range_that_was_not_read_stops_the_run(
             if number:
                 yield found
             else:
-                counts.ranges -= 1
+                counts.containers -= 1
 
-    monkeypatch.setattr(lifecycle_index, "read_ranges", one_less)
-    with pytest.raises(IncompleteRead, match="ranges were expected"):
+    monkeypatch.setattr(index, "read_ranges", one_less)
+    with pytest.raises(IncompleteRead, match="expected for the index"):
         plan_rules(logs, LOGS)
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from reclaim.catalog.database.schema import claimed_addresses
+from reclaim.engine import pipelines
 from reclaim.engine.answers import Swept
-from reclaim.engine.local.engine import LocalEngine
+from reclaim.engine.base import Engine
 from reclaim.engine.requests import SweepRequest
 from reclaim.errors import Gone, Partial, PlanRefused, Refused, StorageDenied, TooMuch
 from reclaim.run.apply.apply_plan import apply_plan
@@ -203,15 +204,15 @@ def cut_off_with_a_late_task(
     """A run that is cut off with a task on its way, and what that task does when it wakes up."""
     plan = planned(world)
     requests: list[SweepRequest] = []
-    sweep = LocalEngine.sweep
+    sweep = pipelines.sweep
 
-    def stopping(self: LocalEngine, request: SweepRequest) -> Swept:
+    def stopping(_engine: Engine, request: SweepRequest) -> Swept:
         requests.append(request)
         raise Died
 
     how: dict[str, Any] = {} if removal is None else {"removal": removal}
     with monkeypatch.context() as patch:
-        patch.setattr(LocalEngine, "sweep", stopping)
+        patch.setattr(pipelines, "sweep", stopping)
         with pytest.raises(Died):
             world.apply(plan, **how)
     world.clock.advance(minutes=17)
@@ -246,7 +247,7 @@ def test_rules_that_changed_since_are_not_overruled_by_a_run_that_was_cut_off(
     assert missing(local) == set()
 
 
-@pytest.mark.parametrize("together", [False, True], ids=["lifecycle run", "gc --lifecycle"])
+@pytest.mark.parametrize("together", [False, True], ids=["a run", "after a collection"])
 def test_limits_hold_for_a_run_that_was_cut_off(local: World, together: bool) -> None:
     first = cut_off(local)
     again = collect_and_run if together else run

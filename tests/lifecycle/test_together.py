@@ -1,34 +1,16 @@
-"""A collection and a run of lifecycle rules in one go."""
+"""A collection and then a run of lifecycle rules, as a scheduler runs them."""
 
 from __future__ import annotations
-
-from collections import Counter
 
 import pytest
 
 from reclaim.errors import InvalidInput, NotFound, TooMuch
-from reclaim.policy import from_options
-from reclaim.run.apply.limits import NO_LIMITS, Limits
-from reclaim.run.lifecycle.collecting import CollectedByRules, collect_by_rules
-from reclaim.run.plan.planning import PlanOptions
-from reclaim.storage import Storage
-from reclaim.testing import StorageWrapper
-from tests.collect.world import NAME, World, opening
+from reclaim.run.apply.limits import Limits
+from reclaim.run.gc import Collected
+from tests.collect.world import NAME, World
 from tests.lifecycle.logs import LOGS, OLD, missing, week
 from tests.lifecycle.ruled import plan_rules, section, set_rules
-from tests.lifecycle.test_afterwards import cut_off
-
-
-class CountsRanges(StorageWrapper):
-    """Counts how often each object is read."""
-
-    def __init__(self, storage: Storage) -> None:
-        super().__init__(storage)
-        self.reads: Counter[str] = Counter()
-
-    def get(self, address: str) -> bytes:
-        self.reads[address] += 1
-        return super().get(address)
+from tests.lifecycle.test_afterwards import collect_and_run, cut_off, run
 
 
 @pytest.fixture
@@ -38,38 +20,17 @@ def logs(local: World) -> World:
     return local
 
 
-def run(
-    world: World,
-    storage: Storage | None = None,
-    limits: Limits = NO_LIMITS,
-    **rules: object,
-) -> CollectedByRules:
-    found = storage or world.storage
-    options = PlanOptions(
-        policy=from_options(**rules),
-        margins=world.margins,
-        allowed_fraction=1.0,
-    )
-    engine = world.engine(storage=found)
-    return collect_by_rules(world.store(), engine, options, limits=limits, opener=opening(found))
+def candidates(done: Collected) -> int:
+    assert done.plan is not None
+    return done.plan.document.candidates
 
 
-def test_each_range_is_read_once(logs: World) -> None:
-    with logs.opened() as catalog:
-        main = catalog.repository(NAME).branch("main")
-        main.put("data/never", b"never committed")
-        main.reset()
-    logs.clock.advance(hours=2)
-    counted = CountsRanges(logs.storage)
-    done = run(logs, counted)
-    ranges = [row for row in counted.reads if "/_reclaim/meta/" in row]
-    metaranges = {logs.other().commit(c.id).metarange for c in logs.other().log("main")}
-    assert {counted.reads[one] for one in set(ranges) - metaranges} == {1}
-    assert section(done.plan).ranges_read == 0
-    assert done.collected.applied is not None
+def test_the_next_run_of_rules_starts_from_the_one_after_a_collection(logs: World) -> None:
+    waste(logs)
+    collect_and_run(logs)
     assert missing(logs) == OLD
-    # The next run starts from it.
     logs.clock.advance(days=1)
+    collect_and_run(logs)
     plan = plan_rules(logs, LOGS)
     assert section(plan).mode == "incremental"
     assert logs.candidates(plan) == logs.candidates(plan_rules(logs, LOGS, full=True))
@@ -84,9 +45,8 @@ def test_only_commits_that_stay_count(logs: World) -> None:
         old.commit("copy")
         old.delete("kept")
         old.commit("without")
-    assert run(logs).plan.document.candidates == len(OLD) - 1
-    done = run(logs, keep_last=1)
-    assert done.plan.document.candidates == 1
+    assert candidates(collect_and_run(logs)) == len(OLD) - 1
+    assert candidates(collect_and_run(logs, keep_last=1)) == 1
     assert "logs/1" in missing(logs)
 
 
@@ -99,26 +59,32 @@ def waste(world: World) -> None:
     world.clock.advance(hours=2)
 
 
-def test_a_refusal_of_the_rules_tells_what_was_collected(logs: World) -> None:
+def test_a_refusal_of_the_rules_leaves_what_was_collected(logs: World) -> None:
     waste(logs)
     with pytest.raises(TooMuch) as told:
-        run(logs, limits=Limits(4))
-    [collected] = [one.id for one in logs.store().runs() if one.kind == "collect"]
-    hint = told.value.hint or ""
-    assert hint.startswith(f"run {collected} has deleted 1 objects (15 bytes)")
-    assert "; since then nothing was changed; review the plan: reclaim show" in hint
-    assert told.value.details["before"] == [collected]
+        collect_and_run(logs, limits=Limits(4))
+    [collected] = [one for one in logs.store().runs() if one.kind == "collect"]
+    assert (collected.counts.objects, collected.counts.bytes) == (1, 15)
+    assert "nothing was changed; review the plan: reclaim show" in (told.value.hint or "")
     assert missing(logs) == set()
-    assert run(logs, limits=Limits(5)).applied.outcome.counts.total() == 5
+    done = collect_and_run(logs, limits=Limits(5))
+    assert done.applied is not None
+    assert done.applied.outcome.counts.total() == 5
 
 
 def test_a_refusal_tells_of_a_run_that_was_finished_before(local: World) -> None:
     first = cut_off(local)
-    waste(local)
+    with local.opened() as catalog:
+        main = catalog.repository(NAME).branch("main")
+        for number in range(6):
+            main.put(f"logs/late {number}", b"late")
+        main.commit("late")
+    local.clock.advance(days=4)
     with pytest.raises(TooMuch) as told:
-        run(local, limits=Limits(5), keep_last=1)
+        run(local, limits=Limits(5))
     hint = told.value.hint or ""
     assert hint.startswith(f"run {first} has deleted 5 objects (25 bytes); since then nothing was")
+    assert told.value.details["before"] == [first]
     assert missing(local) == OLD
 
 

@@ -19,7 +19,7 @@ PROMOTE = """            self._writer.promoting()
 """
 TO_RESUME = """                context.own.below("objects"),
                 context.work,
-            )
+            ),
         ).parts
 """
 
@@ -117,8 +117,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the plan is swept, and not what was claimed": Bug(
         PROMOTION,
-        right="        going = self._engine.intersect(candidates, parts, context.own.below"
-        '("going"))\n',
+        right="        going = pipelines.intersect(self._engine, candidates, parts,"
+        ' context.own.below("going"))\n',
         wrong="        going = candidates\n",
         besides=(
             Change(

@@ -56,14 +56,14 @@ BUGS: dict[str, Bug] = {
     ),
     "database read before the listing": Bug(
         "reclaim.run.plan.planning",
-        right="""        with stage("list", unit=OBJECTS) as listing:
+        right="""        with stage("list", unit=OBJECTS) as listing_stage:
 """,
         wrong="""        request = ObserveRequest(
-            self._storage, work.at("roots/"), self._engine, self._options.margins.objects
+            context.storage, work.at("roots/"), engine, options.margins.objects
         )
-        seen = self._store.observe(request)
-        self._store.observe = lambda *_: seen
-        with stage("list", unit=OBJECTS) as listing:
+        seen = store.observe(request)
+        store.observe = lambda *_: seen
+        with stage("list", unit=OBJECTS) as listing_stage:
 """,
         test=f"{IN_FLIGHT}::test_a_writer_at_work_while_a_plan_is_made[embedded]",
     ),
@@ -208,9 +208,9 @@ SEEN: dict[str, RangeInfo] = {}""",
         test=f"{BETWEEN}::test_a_commit_on_a_dead_one_is_condemned_with_it",
     ),
     "overdue partitions counted as closed": Bug(
-        "reclaim.run.plan.promises",
-        right="engine, margin, settled=True)",
-        wrong="engine, margin)",
+        "reclaim.run.apply.context",
+        right="                settled=True,\n",
+        wrong="",
         test=f"{IN_FLIGHT}::test_a_partition_that_becomes_overdue_too_late_is_not_counted_as_closed",
     ),
     "one look instead of one after the marks": Bug(
@@ -230,8 +230,8 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "addresses not checked": Bug(
         "reclaim.engine.tasks.deleting",
-        right='    check_inside(format, rows.column("address").to_pylist())\n',
-        wrong="",
+        right="    if not pc.all(inside, min_count=0).as_py():\n",
+        wrong="    if False:\n",
         test=f"{REFUSED_PLANS}::test_an_address_outside_the_store[{{own}}../x]",
     ),
     "the hash of a plan's file not compared": Bug(

@@ -33,8 +33,8 @@ BUGS: dict[str, Bug] = {
         test=f"{EXCLUDE}::test_the_same_plan_takes_it_without_the_exclusion[deleted]",
     ),
     "layers that are left out lose what they need": Bug(
-        "reclaim.run.plan.promises",
-        right="    taking = list(left_out)\n",
+        "reclaim.run.roots.promises",
+        right="    taking = list(request.left_out)\n",
         wrong="    taking: list[str] = []\n",
         test=f"{TERMINUS}::test_what_it_needs_stays[parent-deleted]",
     ),

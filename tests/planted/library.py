@@ -52,7 +52,7 @@ BUGS: dict[str, Bug] = {
         test=f"{EXPIRES}::test_a_library_that_fails_halfway[True-deletes]",
     ),
     "what a library released for a run that was killed is taken by others": Bug(
-        "reclaim.run.plan.promises",
+        "reclaim.run.roots.promises",
         right="released |= still_promised(store, run)",
         wrong="released |= frozenset()",
         test=f"{RELEASED}::test_what_a_killed_run_released_is_left_by_others[False]",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.planted.bug import Bug
 
 DECIDING = "reclaim.engine.tasks.lifecycle"
-INDEX = "reclaim.engine.tasks.lifecycle_index"
+INDEX = "reclaim.engine.tasks.index"
+CHANGES = "reclaim.engine.tasks.rule_changes"
 RANGES = "reclaim.engine.tasks.lifecycle_ranges"
 REACH = "reclaim.run.lifecycle.reach"
 PLANNING = "reclaim.run.lifecycle.planning"
@@ -14,6 +15,7 @@ NAMED = "tests/lifecycle/test_named_cases.py"
 DECISIONS = "tests/lifecycle/test_decisions.py"
 APPLYING = "tests/lifecycle/test_applying.py"
 NETS = "tests/lifecycle/test_nets.py"
+ONE = "tests/lifecycle/test_one_checkpoint.py"
 
 BUGS: dict[str, Bug] = {
     "a path is judged by its earliest date": Bug(
@@ -47,21 +49,21 @@ BUGS: dict[str, Bug] = {
         test="tests/lifecycle/test_later.py::test_an_old_copy_holds_what_a_new_range_has",
     ),
     "a branch that reaches more than before is not looked at": Bug(
-        INDEX,
+        CHANGES,
         right="    if (is_known & (gained != 0)).any():\n        return parts\n",
         wrong="",
         test="tests/lifecycle/test_later.py::test_what_a_new_branch_matches_is_carried",
     ),
     "the dates of the last run are taken for those of now": Bug(
-        INDEX,
+        CHANGES,
         right="            first = day_number(max(known)) + 1 if known else day_number(NEVER)\n",
         wrong="            first = day_number(latest) if known else day_number(NEVER)\n",
         test=f"{DATES}::test_days_that_a_later_run_has_to_look_at",
     ),
     "what is held is forgotten": Bug(
         "reclaim.run.lifecycle.saving",
-        right="            [file.part for file in section.held],\n",
-        wrong="            [],\n",
+        right="                [file.part for file in (*notes.held, *planned.files)],\n",
+        wrong="                [file.part for file in planned.files],\n",
         test=f"{NAMED}::test_a_branch_with_a_longer_rule_created_at_an_old_commit",
     ),
     "a commit that died is taken to have its ranges still": Bug(
@@ -83,15 +85,15 @@ BUGS: dict[str, Bug] = {
         test=f"{APPLYING}::test_nothing_goes_that_something_came_to_hold[a tag-after the plan]",
     ),
     "an undo does not end a checkpoint": Bug(
-        "reclaim.run.lifecycle.checkpoint",
-        right="    if find_barriers(runs) - frozenset(manifest.barriers):\n",
+        "reclaim.run.record.checkpoints",
+        right="    if barriers - known.barriers:\n",
         wrong="    if False:\n",
         test="tests/lifecycle/test_later.py::test_an_undo_of_another_run_ends_a_checkpoint",
     ),
     "ranges that could not be read are not missed": Bug(
-        PLANNING,
-        right="            if expected != count:\n",
-        wrong="            if expected < count:\n",
+        "reclaim.run.plan.indexing",
+        right="        if expected != read:\n",
+        wrong="        if expected < read:\n",
         test="tests/lifecycle/test_later.py::test_a_range_that_was_not_read_stops_the_run",
     ),
     "one path of several tells what is protected": Bug(
@@ -131,5 +133,17 @@ BUGS: dict[str, Bug] = {
         right="    if not find_barriers(runs) <= frozenset(section.barriers):\n",
         wrong="    if False:\n",
         test=f"{NETS}::test_what_an_undo_brought_back_since_the_plan_is_not_forgotten",
+    ),
+    "entries that another kind of run has read since are not judged": Bug(
+        "reclaim.engine.lifecycle",
+        right="        return [part for part in self.index if part.address not in judged]\n",
+        wrong="        return []\n",
+        test=f"{ONE}::test_what_was_committed_and_read_as_live_is_judged",
+    ),
+    "a range that was dead at the last run is not read again": Bug(
+        "reclaim.run.plan.indexing",
+        right="    ranges = start.checkpoint.manifest.ranges_since(section)\n",
+        wrong="    ranges = start.checkpoint.manifest.ranges_since(None)\n",
+        test=f"{ONE}::test_a_range_that_was_dead_at_the_last_run_is_read_again",
     ),
 }

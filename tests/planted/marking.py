@@ -13,7 +13,7 @@ NEVER_COVERED = Change(
             # It was about""",
 )
 NO_COMMITS = Change(
-    "reclaim.run.plan.promises",
+    "reclaim.run.roots.promises",
     right="    if not promised.num_rows:\n",
     wrong="    if True:\n",
 )
@@ -65,7 +65,7 @@ BUGS: dict[str, Bug] = {
         sequence="two plans of the same",
         besides=(
             Change(
-                "reclaim.run.plan.promises",
+                "reclaim.run.roots.promises",
                 right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
                 wrong="if not run.unfinished:",
             ),
@@ -120,7 +120,7 @@ BUGS: dict[str, Bug] = {
         sequence="a purge of a run that ended halfway, and another run",
         besides=(
             Change(
-                "reclaim.run.plan.promises",
+                "reclaim.run.roots.promises",
                 right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
                 wrong="if True:",
             ),

@@ -28,6 +28,7 @@ from tests.planted import (
     quarantine,
     reaping,
     records,
+    roots,
     rounds,
     schedules,
     settings,
@@ -59,6 +60,7 @@ BUGS = (
     | quarantine.BUGS
     | reaping.BUGS
     | records.BUGS
+    | roots.BUGS
     | rounds.BUGS
     | schedules.BUGS
     | settings.BUGS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted.bug import Bug, Change
 
 TEST = "tests/collect/test_protect.py"
-PROTECTION = "reclaim.run.plan.protection"
+PROTECTION = "reclaim.run.roots.protection"
 STAGED = f"{TEST}::test_any_staged_path_protects"
 
 SINCE = "tests/collect/test_protect_since.py"
@@ -38,9 +38,9 @@ BUGS: dict[str, Bug] = {
         ),
     ),
     "protect does not ask what runs on uncommitted data read of dead containers": Bug(
-        "reclaim.engine.local.shielding",
-        right="            tables.append(shielding.match_paths(rows, request.globs))\n",
-        wrong="",
+        "reclaim.engine.work.shielding",
+        right="            yield shielding.match_paths(table, globs)\n",
+        wrong="            yield shielding.match_paths(table.slice(0, 0), globs)\n",
         test=f"{TEST}::test_any_path_of_an_object_protects_it[auto]",
     ),
     "an object is judged by one path": Bug(
@@ -85,12 +85,6 @@ BUGS: dict[str, Bug] = {
         wrong="        if False:\n",
         test=f"{TEST}::test_a_memory_that_is_damaged_stops_every_plan[changed-protected.json]",
     ),
-    "the memory of protect is collected": Bug(
-        PROTECTION,
-        right='    rows = pa.table({"address": pa.array(addresses, pa.string())})\n',
-        wrong='    rows = pa.table({"address": pa.array([], pa.string())})\n',
-        test=f"{TEST}::test_files_of_the_memory_are_kept_and_old_ones_go",
-    ),
     "containers that cannot be read protect nothing": Bug(
         "reclaim.run.plan.planning",
         right="            in_doubt=protection.matches.unread > 0,\n",
@@ -117,7 +111,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_containers_that_were_not_asked_are_missed",
     ),
     "commits that came and went since the plan are not asked": Bug(
-        "reclaim.run.plan.protection",
+        "reclaim.run.roots.protection",
         right="    named = dead_containers(seen, unplanned)\n",
         wrong="    named = dead_containers(seen, ())\n",
         test=f"{SINCE}::test_a_commit_that_came_and_went_since_the_plan_tells[plan]",
@@ -130,13 +124,12 @@ BUGS: dict[str, Bug] = {
     ),
     "rules do not ask dead commits": Bug(
         "reclaim.run.lifecycle.planning",
-        right="        dead = find_dead_ids(seen, self._decided) "
-        "if seen.protect else frozenset()\n",
+        right="        dead = find_dead_ids(seen, decided) if seen.protect else frozenset()\n",
         wrong="        dead: frozenset[SnapshotId] = frozenset()\n",
         test=f"{SINCE}::test_rules_ask_dead_commits",
     ),
     "a memory that no record tells of is ignored": Bug(
-        "reclaim.run.plan.protection",
+        "reclaim.run.roots.protection",
         right="    _check_known(store, storage, runs)\n",
         wrong="",
         test=f"{SINCE}::test_a_memory_that_no_record_tells_of_stops_every_plan[plan]",
@@ -156,9 +149,9 @@ BUGS: dict[str, Bug] = {
     ),
     "a glob that comes while rules are confirmed keeps nothing": Bug(
         "reclaim.run.lifecycle.promotion",
-        right="            seen = self.observe()\n"
+        right="            seen = self._context.observe()\n"
         "            check_protected(self._store, context.planned, seen)\n",
-        wrong="            seen = self.observe()\n",
+        wrong="            seen = self._context.observe()\n",
         test=f"{SINCE}::test_what_is_protected_while_rules_are_confirmed_stays[a glob-confirm]",
     ),
     "a glob that comes right before a promotion keeps nothing": Bug(

@@ -7,7 +7,7 @@ from tests.planted.bug import Bug, Change
 PROMISES = "tests/collect/test_promises.py"
 WINDOWS = "tests/collect/test_windows.py"
 NO_COMMITS = Change(
-    "reclaim.run.plan.promises",
+    "reclaim.run.roots.promises",
     right="    if not promised.num_rows:\n",
     wrong="    if True:\n",
 )
@@ -51,7 +51,7 @@ BUGS: dict[str, Bug] = {
         test=f"{BROKEN}::test_a_promised_container_of_a_newer_version_stops_the_run",
     ),
     "a promised container that is away protects nothing": Bug(
-        "reclaim.run.plan.promises",
+        "reclaim.run.roots.promises",
         right="    if needed.unread.count:\n",
         wrong="    if needed.unread.count > 1:\n",
         test=f"{BROKEN}::test_a_promised_container_that_cannot_be_read_stops_others[away-range]",
@@ -63,7 +63,7 @@ BUGS: dict[str, Bug] = {
         test=f"{PURGE_BEGUN}::test_a_purge_that_stops_at_a_changed_file_holds_up_no_other_run",
     ),
     "a run that is being purged takes the promises of others with it": Bug(
-        "reclaim.run.plan.promises",
+        "reclaim.run.roots.promises",
         right="if run.undoable and run.id != besides}\n",
         wrong="if run.undoable and run.id != besides}\n"
         "    if any(run.purging for run in _promising(store)):\n        return seen\n",
@@ -101,7 +101,7 @@ BUGS: dict[str, Bug] = {
         test=f"{COMMITS}::test_a_plan_without_a_record_goes_on_with_what_it_promised",
     ),
     "commits are taken over whether they are whole or not": Bug(
-        "reclaim.run.apply.taking_over",
+        "reclaim.run.apply.condemning",
         right="return find_whole(store, context.engine, left, place, opener=context.opener)",
         wrong="return list(left)",
         test=f"{COMMITS}"
@@ -145,7 +145,7 @@ BUGS: dict[str, Bug] = {
         sequence="an apply that died before it settled, and a shorter window",
     ),
     "what an unfinished undo brought back is anybody's": Bug(
-        "reclaim.run.plan.promises",
+        "reclaim.run.roots.promises",
         right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
         wrong="if (not run.unfinished or run.undoing) and aside.removal != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
@@ -186,13 +186,13 @@ BUGS: dict[str, Bug] = {
         test=f"{PROMISES}::test_other_bytes_in_quarantine_are_neither_brought_back_nor_purged",
     ),
     "the journal goes before the window ends": Bug(
-        "reclaim.run.plan.promises",
+        "reclaim.run.roots.promises",
         right="for rows in (*others, _record(store, run)):",
         wrong="for rows in others:",
         test=f"{PROMISES}::test_the_journal_stays_as_long_as_the_window",
     ),
     "a run that is done promises nothing more": Bug(
-        "reclaim.run.plan.promises",
+        "reclaim.run.roots.promises",
         right="    if not promised.num_rows:\n",
         wrong="    if True:\n",
         test=f"{WINDOWS}::test_a_commit_of_which_a_run_took_a_part_is_its_own[deletes]",

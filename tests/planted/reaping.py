@@ -118,14 +118,14 @@ BUGS: dict[str, Bug] = {
     ),
     "a folder that is gone hides an object in an unknown partition": Bug(
         "reclaim.run.plan.planning",
-        right="        check_partitions(self._store, listed | strangers, seen)\n",
-        wrong="        check_partitions(self._store, listed, seen)\n",
+        right="_known_by_name(store, listing, seen) | strangers, seen)\n",
+        wrong="_known_by_name(store, listing, seen), seen)\n",
         test="tests/collect/test_refusals.py"
         "::test_an_unknown_partition_with_an_object_is_not_empty",
     ),
     "an unknown partition is taken for empty": Bug(
         "reclaim.run.plan.planning",
-        right="all(is_relic(self._store.storage, folder) for folder in folders)\n",
+        right="all(is_relic(store.storage, folder) for folder in folders)\n",
         wrong="True\n",
         test="tests/collect/test_refusals.py::test_an_unknown_partition_in_which_all_is_live",
     ),

@@ -78,19 +78,19 @@ BUGS: dict[str, Bug] = {
         UNFINISHED,
         right="        if (limits.objects is not None and objects > limits.objects) or (\n",
         wrong="        if False and (\n",
-        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[lifecycle run]",
+        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[a run]",
     ),
-    "a collection with rules finishes a run without limits": Bug(
-        "reclaim.run.lifecycle.collecting",
+    "a run by rules finishes another one without limits": Bug(
+        "reclaim.run.gc",
         right="finish_unfinished(store, engine, limits=limits, ",
         wrong="finish_unfinished(store, engine, ",
-        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[gc --lifecycle]",
+        test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[after a collection]",
     ),
     "a refused run denies what was done before it": Bug(
         "reclaim.run.lifecycle.done_before",
         right="            if self._runs:\n",
         wrong="            if False:\n",
-        test=f"{TOGETHER}::test_a_refusal_of_the_rules_tells_what_was_collected",
+        test=f"{TOGETHER}::test_a_refusal_tells_of_a_run_that_was_finished_before",
     ),
     "a run is finished by a damaged plan": Bug(
         UNFINISHED,
@@ -105,21 +105,21 @@ BUGS: dict[str, Bug] = {
         test=f"{LATER}::test_a_checkpoint_made_during_an_undo_does_not_count",
     ),
     "the plan of a run that was cut off is collected": Bug(
-        "reclaim.run.plan.promises",
+        "reclaim.run.roots.promises",
         right="    for run in find_cut_off(store):\n",
         wrong="    for run in ():\n",
         test=f"{TEST}::test_the_plan_of_a_run_that_was_cut_off_is_not_collected",
     ),
     "a plan takes what an expiration released": Bug(
         "reclaim.run.lifecycle.planning",
-        right="        return keep_released(seen, self._store)\n",
-        wrong="        return seen\n",
+        right="    takes_referenced = True\n",
+        wrong="    takes_referenced = False\n",
         test=f"{RELEASED}::test_what_an_expiration_took_out_of_history_is_held[before the plan]",
     ),
     "an apply takes what was released since the plan": Bug(
-        "reclaim.run.lifecycle.promotion",
-        right="        return keep_released(self._context.observe(), self._store)\n",
-        wrong="        return self._context.observe()\n",
+        "reclaim.run.apply.context",
+        right="takes_referenced=self.planned.lifecycle is not None",
+        wrong="takes_referenced=False",
         test=f"{RELEASED}::test_a_branch_that_was_expired_while_a_plan_waited_holds",
     ),
 }

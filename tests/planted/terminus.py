@@ -329,7 +329,7 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_strays.py::test_nothing_else_is_taken_whatever_a_plan_says[main.label]",
     ),
     "what layers in quarantine need is taken": Bug(
-        "reclaim.run.plan.promises",
+        "reclaim.run.roots.promises",
         right="    if isinstance(store, NeedsOtherSnapshots):\n        seen",
         wrong="    if False:\n        seen",
         test=f"{HERE}/test_promises.py::test_a_later_run_leaves_it[parent-deletes]",

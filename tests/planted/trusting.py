@@ -65,7 +65,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a listing of another place": Bug(
         "reclaim.run.plan.planning",
-        right="        check_listed(self._store, objects, found, began_at=self._started)\n",
+        right="        check_listed(store, objects, found, began_at=context.started_at)\n",
         wrong="",
         test=f"{LISTED}::test_an_empty_listing[1-gc]",
     ),

@@ -1,4 +1,4 @@
-"""Bugs of runs on uncommitted data: an optimized run that looks at too little, or too much."""
+"""Bugs of runs on uncommitted data: an incremental run that looks at too little, or too much."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from tests.planted.bug import Bug, Change
 TEST = "tests/collect/test_uncommitted.py"
 OF_CHECKPOINTS = "tests/collect/test_uncommitted_checkpoints.py"
 EXTENT = "tests/collect/test_uncommitted_extent.py"
+ONE = "tests/lifecycle/test_one_checkpoint.py"
 SCOPE = "tests/run/test_uncommitted_scope.py"
 DECIDING = "reclaim.run.uncommitted.scope"
 PLANNING = "reclaim.run.uncommitted.planning"
 CHECKPOINTS = "reclaim.run.record.checkpoints"
+INDEXING = "reclaim.run.plan.indexing"
 SAVING = "reclaim.run.uncommitted.saving"
 
 BUGS: dict[str, Bug] = {
@@ -45,7 +47,7 @@ BUGS: dict[str, Bug] = {
         test=f"{SCOPE}::test_a_trap[a dead commit shares an address with an old one]",
     ),
     "a checkpoint counts after an undo or an adoption": Bug(
-        DECIDING,
+        CHECKPOINTS,
         right="    if barriers - known.barriers:\n",
         wrong="    if False:\n",
         test=f"{OF_CHECKPOINTS}::TestInvalid::test_after_an_undo",
@@ -58,10 +60,9 @@ BUGS: dict[str, Bug] = {
     ),
     "a checkpoint of another version counts": Bug(
         CHECKPOINTS,
-        right='    if body["format"] != self.format:\n',
-        wrong="    if False:\n",
+        right='        if body["format"] != FORMAT:\n',
+        wrong="        if False:\n",
         test=f"{OF_CHECKPOINTS}::TestInvalid::test_of_another_version",
-        besides=(Change(DECIDING, "    if known.format != FORMAT:\n", "    if False:\n"),),
     ),
     "a checkpoint that somebody changed counts": Bug(
         CHECKPOINTS,
@@ -76,14 +77,14 @@ BUGS: dict[str, Bug] = {
         test=f"{OF_CHECKPOINTS}::TestInvalid::test_of_a_store_whose_commits_another_run_took",
     ),
     "a partition is final while an upload into it can be linked": Bug(
-        "reclaim.catalog.collection.roots.final_partitions",
+        "reclaim.catalog.collection.roots.observing",
         right="    return frozenset(connection.execute(closed).scalars()) - uploading\n",
         wrong="    return frozenset(connection.execute(closed).scalars())\n",
         test=f"{OF_CHECKPOINTS}::test_a_partition_with_an_upload_is_not_final",
     ),
     "a partition is final as soon as it is closed": Bug(
-        "reclaim.catalog.collection.roots.final_partitions",
-        right="        partitions.c.closed_at < now - LONGEST // MICROSECOND,\n",
+        "reclaim.catalog.collection.roots.observing",
+        right="        partitions.c.closed_at < now - LONGEST_MARGIN // MICROSECOND,\n",
         wrong="",
         test=f"{OF_CHECKPOINTS}::test_a_partition_that_was_closed_just_now_is_not_final",
     ),
@@ -95,8 +96,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a run that others came before leaves a checkpoint": Bug(
         CHECKPOINTS,
-        right="        return self.newest_id(runs) == base and",
-        wrong="        return True or",
+        right="    return newest_id(runs) == base and",
+        wrong="    return True or",
         test=f"{OF_CHECKPOINTS}::test_another_run_in_between_leaves_the_checkpoint_alone",
     ),
     "a run of one branch leaves a checkpoint": Bug(
@@ -104,12 +105,6 @@ BUGS: dict[str, Bug] = {
         right="        whole = self._asked.branch is None and not self._store.deleted\n",
         wrong="        whole = True\n",
         test=f"{EXTENT}::test_a_branch_limits_the_listing_and_never_the_references",
-    ),
-    "the newest checkpoint is collected": Bug(
-        CHECKPOINTS,
-        right='    rows = pa.table({"address": pa.array(found.addresses(), pa.string())})\n',
-        wrong='    rows = pa.table({"address": pa.array([], pa.string())})\n',
-        test=f"{OF_CHECKPOINTS}::test_old_versions_are_collected_and_the_newest_stays",
     ),
     "the rule of 90 % counts what was looked at": Bug(
         "reclaim.run.plan.plan_document",
@@ -143,7 +138,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a partition is final although it was listed long before": Bug(
         "reclaim.run.uncommitted.planning",
-        right="        if seen.read_at - self._started > SLOWEST_LISTING:\n",
+        right="        if seen.read_at - self.context.started_at > SLOWEST_LISTING:\n",
         wrong="        if False:\n",
         test="tests/collect/test_uncommitted.py::test_a_listing_that_took_a_day[embedded]",
     ),
@@ -160,15 +155,58 @@ BUGS: dict[str, Bug] = {
         test=f"{EXTENT}::test_what_was_deleted_since_counts_no_more_for_the_rule_of_90_percent[work]",
     ),
     "rows that are lost on their way into the index are not missed": Bug(
-        PLANNING,
-        right="sum(part.rows for part in self._indexed.parts)),\n",
-        wrong="counts.rows),\n",
+        INDEXING,
+        right='("rows", found.rows, sum(part.rows for part in indexed.parts)),\n',
+        wrong="",
         test=f"{OF_CHECKPOINTS}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[written]",
     ),
     "entries that are lost as containers are decoded are not missed": Bug(
-        PLANNING,
-        right='("entries", counts.expected_entries, counts.entries),\n',
-        wrong='("entries", counts.entries, counts.entries),\n',
+        INDEXING,
+        right='("entries", found.expected_entries, found.entries),\n',
+        wrong="",
         test=f"{OF_CHECKPOINTS}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[decoded]",
+        besides=(
+            Change(
+                INDEXING,
+                '("entries", counts.entries, found.known_entries + found.entries),\n',
+                "",
+            ),
+        ),
+    ),
+    "what another kind of run has read since the checkpoint is not looked at": Bug(
+        PLANNING,
+        right="            *manifest.parts_since(checkpoint.section),\n",
+        wrong="",
+        test=f"{ONE}::test_what_was_committed_and_read_by_rules_is_live",
+    ),
+    "a section goes on with an index that it has not seen": Bug(
+        "reclaim.run.record.saving",
+        right="    if notes.generation:\n",
+        wrong="    if notes.base:\n",
+        test=f"{ONE}::test_a_full_run_begins_a_new_index",
+    ),
+    "two plans from one checkpoint both leave one": Bug(
+        CHECKPOINTS,
+        right="    return newest_id(runs) == base and",
+        wrong="    return True and",
+        test=f"{ONE}::test_of_two_plans_from_one_checkpoint_the_first_leaves_one[lifecycle]",
+    ),
+    "a checkpoint counts after an undo of a run of rules": Bug(
+        CHECKPOINTS,
+        right="    if barriers - known.barriers:\n",
+        wrong="    if False:\n",
+        test=f"{ONE}::test_an_undo_of_either_kind_ends_the_checkpoint[after another run-lifecycle]",
+    ),
+    "the rule of 90 % counts what lifecycle rules took": Bug(
+        PLANNING,
+        right="        known -= min(taken, skipped)\n",
+        wrong="        del taken, skipped\n",
+        test=f"{ONE}::test_what_rules_took_counts_no_more_for_the_rule_of_90_percent",
+    ),
+    "the next checkpoint forgets what lifecycle rules took": Bug(
+        PLANNING,
+        right="        return section.taken + count_taken(by_rules, section)\n",
+        wrong="        return count_taken(by_rules, section)\n",
+        test=f"{ONE}::test_what_rules_took_counts_no_more_for_the_rule_of_90_percent",
     ),
 }

@@ -57,7 +57,6 @@ FULL = RunRecord(
         "full",
         1,
         (RecordedRule("logs", "logs/", "main", date(2026, 1, 2)),),
-        SavedManifest("lifecycle", "hash"),
         4,
     ),
     given_up=GivenUp(WHEN, 5, 4, 1),
@@ -171,6 +170,18 @@ def test_an_old_run_that_is_being_purged_knows_whether_it_was_finished() -> None
     whole, incomplete = (decode(old(*OLD[name][:3])) for name in ("purging", "purging, incomplete"))
     assert (whole.finished, whole.unfinished, whole.undoing) == (True, False, False)
     assert (incomplete.finished, incomplete.unfinished, incomplete.undoing) == (False, True, True)
+
+
+def test_the_checkpoint_of_an_older_lifecycle_run() -> None:
+    """Once it was a fact of its own, then a part of the rules; now a run has one at most."""
+    saved = {"address": "a/checkpoint.json", "sha256": "hash"}
+    before = old(COLLECT, "done", {"lifecycle": {"today": "x"}, "lifecycle_checkpoint": saved})
+    with_version = json.loads(RunRecord("r", COLLECT, Phase.DONE, WHEN).encode())
+    with_version["lifecycle"] = {"today": "x", "checkpoint": saved}
+    for document in (before, with_version):
+        record = decode(document)
+        assert record.checkpoint == SavedManifest(**saved)
+        assert record.lifecycle == RecordedLifecycle("x")
 
 
 def test_an_unknown_fact_of_an_older_version_is_no_damage() -> None:

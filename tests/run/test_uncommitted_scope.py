@@ -1,4 +1,4 @@
-"""What an optimized run has to look at, held to a plain model of objects, ranges and commits."""
+"""What an incremental run has to look at, held to a plain model of objects, ranges and commits."""
 
 from __future__ import annotations
 
@@ -9,29 +9,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reclaim.run.record.checkpoints import MOST_GENERATIONS, Kind, Known, Mode, choose
 from reclaim.run.uncommitted import scope
-from reclaim.run.uncommitted.scope import FORMAT, Known, Mode, choose
 from reclaim.storage import KeyRange
 from tests.support.soak import MORE
 
 Deed = tuple[str, int, int]
 KINDS = (
     *("put", "put", "commit", "commit", "copy", "drop", "reset", "kill", "revive", "roll"),
-    *("clean", "run", "run"),
+    *("full", "run", "run", "rules"),
 )
 HISTORIES = st.lists(
     st.tuples(st.sampled_from(KINDS), st.integers(0, 99), st.integers(0, 99)), max_size=60
 )
-KNOWN = Known("r", FORMAT, "here", frozenset(), 0, frozenset(), frozenset())
+KNOWN = Known("r", "here", frozenset(), 0, frozenset(Kind))
 
 
 @dataclass
-class Checkpoint:
-    """What a run leaves in the model."""
+class Section:
+    """What a run leaves for the next one of its kind in the model."""
 
-    known: Known
+    generation: int
     ranges: frozenset[str]
-    carried: set[str]
+    """The live ones."""
+    live: frozenset[str] = frozenset()
+    final: frozenset[str] = frozenset()
+    carried: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -45,11 +48,13 @@ class Model:
     there: set[str] = field(default_factory=set)
     open: list[str] = field(default_factory=lambda: ["p0", "p1"])
     closed: set[str] = field(default_factory=set)
-    checkpoint: Checkpoint | None = None
-    index: dict[str, set[str]] = field(default_factory=dict)
-    """The ranges that were read so far."""
+    checkpoint: Section | None = None
+    rules: Section | None = None
+    """What a run of lifecycle rules has left."""
+    index: list[frozenset[str]] = field(default_factory=list)
+    """The ranges that each run has read."""
     number: int = 2
-    optimized: int = 0
+    incremental: int = 0
     taken: int = 0
 
     def name(self, partition: str) -> str:
@@ -81,10 +86,14 @@ class Model:
                 self.closed.add(writer)
                 self.open[one % 2] = f"p{self.number}"
                 self.number += 1
-            case "clean":
-                self.run(optimized=False)
+            case "full":
+                self.run(full=True)
             case "run":
-                self.run(optimized=True)
+                self.run()
+            case "rules":
+                live = self.live_ranges()
+                self.read(live - self.known_to(self.rules))
+                self.rules = Section(len(self.index), live)
 
     def commit(self, writer: str, one: int, two: int) -> None:
         """A new range, which may hold old entries too, beside ranges of a parent."""
@@ -113,40 +122,54 @@ class Model:
         return frozenset(r for commit in self.live for r in self.commits[commit])
 
     def garbage(self) -> set[str]:
-        """What a clean run takes."""
+        """What a full run takes."""
         return {a for a in self.there - self.needed() if partition_of(a) in self.closed}
 
-    def run(self, *, optimized: bool) -> set[str]:
-        then = self.checkpoint if optimized else None
-        changes = then and scope.find_changes(then.known, live=self.live, there=set(self.commits))
-        final = then.known.final if then else frozenset()
+    def known_to(self, section: Section | None) -> frozenset[str]:
+        """The ranges that a run need not read: those of then, and what was read since."""
+        since = self.index[section.generation :] if section else self.index
+        return (section.ranges if section else frozenset()).union(*since)
+
+    def read(self, fresh: frozenset[str]) -> None:
+        self.index.append(fresh)
+
+    def run(self, *, full: bool = False) -> set[str]:
+        if full:
+            self.checkpoint, self.rules, self.index = None, None, []
+        then = self.checkpoint
+        changes = then and scope.find_changes(then.live, live=self.live, there=set(self.commits))
+        final = then.final if then else frozenset()
         folders = {partition_of(address) for address in self.there}
         listed = set(scope.find_listed(zip(folders, folders, strict=True), final))
         looked_at = {a for a in self.there if partition_of(a) in listed}
         live = self.live_ranges()
-        fresh = live - then.ranges if then else live
-        committed = live | {a for r in fresh for a in self.ranges[r]}
-        self.index |= {name: self.ranges[name] for name in fresh}
+        fresh = live - self.known_to(then)
+        before, since = self.index[: then.generation] if then else [], self.index
+        since = since[len(before) :]
+        committed = live | {a for r in live & fresh.union(*since) for a in self.ranges[r]}
+        self.read(fresh)
         if then is not None and changes is not None:
             dead = {r for c in self.commits.keys() - self.live for r in self.commits[c]} - live
             assert then.ranges - live <= dead
             named = dead | {a for r in dead for a in self.ranges[r]}
             looked_at |= (named | then.carried) & self.there
             looked_up = scope.find_looked_up(listed, map(partition_of, named))
-            for name in live - fresh:
-                committed |= {a for a in self.index[name] if partition_of(a) in looked_up}
+            for name in live & frozenset().union(*before):
+                committed |= {a for a in self.ranges[name] if partition_of(a) in looked_up}
         survivors = looked_at - committed
         garbage = {a for a in survivors - self.staged if partition_of(a) in self.closed}
-        assert garbage <= self.garbage(), "an optimized run takes what a clean one would not"
+        assert garbage <= self.garbage(), "an incremental run takes what a full one would not"
         self.there -= garbage
         if then is not None:
-            self.optimized += 1
+            self.incremental += 1
             self.taken += len(garbage)
-            assert not self.garbage(), "a clean run after it finds something"
+            assert not self.garbage(), "a full run after it finds something"
         final = frozenset(self.closed)
-        self.checkpoint = Checkpoint(
-            replace(KNOWN, final=final, live=frozenset(self.live)),
+        self.checkpoint = Section(
+            len(self.index),
             live,
+            frozenset(self.live),
+            final,
             {a for a in survivors - garbage if partition_of(a) in final},
         )
         return garbage
@@ -164,13 +187,13 @@ def lived(deeds: Iterator[Deed] | list[Deed]) -> Model:
     return model
 
 
-_seen = {"optimized": 0, "taken": 0}
+_seen = {"incremental": 0, "taken": 0}
 
 
 @given(HISTORIES)
 @settings(max_examples=150 * MORE)
-def test_an_optimized_run_takes_what_a_clean_one_takes(deeds: list[Deed]) -> None:
-    begin: list[Deed] = [("put", 0, 0), ("commit", 0, 0), ("clean", 0, 0)]
+def test_an_incremental_run_takes_what_a_full_one_takes(deeds: list[Deed]) -> None:
+    begin: list[Deed] = [("put", 0, 0), ("commit", 0, 0), ("full", 0, 0)]
     end: list[Deed] = [
         ("put", 1, 0),
         ("reset", 0, 0),
@@ -179,28 +202,36 @@ def test_an_optimized_run_takes_what_a_clean_one_takes(deeds: list[Deed]) -> Non
         ("run", 0, 0),
     ]
     model = lived([*begin, *deeds, *end])
-    _seen["optimized"] += model.optimized
+    _seen["incremental"] += model.incremental
     _seen["taken"] += model.taken
 
 
 def test_the_runs_of_the_search_took_something() -> None:
-    if not _seen["optimized"]:
-        test_an_optimized_run_takes_what_a_clean_one_takes()
-    assert _seen["optimized"] >= 100
+    if not _seen["incremental"]:
+        test_an_incremental_run_takes_what_a_full_one_takes()
+    assert _seen["incremental"] >= 100
     assert _seen["taken"] >= 100
 
 
 TRAPS: dict[str, list[Deed]] = {
     "committed long ago, copied into staging, checkpointed, reset": [
-        *(("put", 0, 0), ("commit", 0, 0), ("roll", 0, 0), ("clean", 0, 0)),
-        *(("copy", 0, 0), ("clean", 0, 0), ("reset", 0, 0), ("run", 0, 0)),
+        *(("put", 0, 0), ("commit", 0, 0), ("roll", 0, 0), ("full", 0, 0)),
+        *(("copy", 0, 0), ("full", 0, 0), ("reset", 0, 0), ("run", 0, 0)),
     ],
     "committed in a partition that was open at the last run": [
-        *(("put", 0, 0), ("commit", 0, 0), ("clean", 0, 0), ("roll", 0, 0), ("run", 0, 0)),
+        *(("put", 0, 0), ("commit", 0, 0), ("full", 0, 0), ("roll", 0, 0), ("run", 0, 0)),
+    ],
+    "committed in a range that a run of rules has read": [
+        *(("put", 0, 0), ("commit", 0, 0), ("put", 0, 0), ("roll", 0, 0), ("full", 0, 0)),
+        *(("commit", 1, 0), ("rules", 0, 0), ("run", 0, 0)),
+    ],
+    "a range that was dead at the last run, and that the index has, is live again": [
+        *(("put", 0, 0), ("commit", 1, 0), ("roll", 0, 0), ("rules", 0, 0), ("copy", 0, 0)),
+        *(("kill", 0, 0), ("run", 0, 0), ("revive", 0, 0), ("reset", 0, 0), ("run", 0, 0)),
     ],
     "a dead commit shares an address with an old one": [
         *(("put", 0, 0), ("commit", 0, 0), ("copy", 0, 0), ("commit", 0, 0)),
-        *(("roll", 0, 0), ("roll", 1, 0), ("clean", 0, 0), ("kill", 0, 1), ("run", 0, 0)),
+        *(("roll", 0, 0), ("roll", 1, 0), ("full", 0, 0), ("kill", 0, 1), ("run", 0, 0)),
     ],
 }
 
@@ -208,7 +239,7 @@ TRAPS: dict[str, list[Deed]] = {
 @pytest.mark.parametrize("trap", TRAPS)
 def test_a_trap(trap: str) -> None:
     model = lived(TRAPS[trap])
-    assert model.optimized == 1
+    assert model.incremental == 1
     assert len(model.live) >= 1
 
 
@@ -216,35 +247,36 @@ def test_a_trap(trap: str) -> None:
     ("known", "why"),
     [
         ("there is no checkpoint", "there is no checkpoint"),
-        (replace(KNOWN, format=FORMAT + 1), "has format 2"),
         (replace(KNOWN, store="elsewhere"), "is of another storage"),
         (replace(KNOWN, barriers=frozenset({"undo a"})), "a run was undone since"),
         (replace(KNOWN, barriers=frozenset({"undo b"})), "partitions were adopted since"),
-        (replace(KNOWN, generation=scope.MOST_GENERATIONS), "the index is made anew"),
+        (replace(KNOWN, generation=MOST_GENERATIONS), "which is made anew"),
     ],
 )
-@pytest.mark.parametrize("asked", [Mode.AUTO, Mode.OPTIMIZED])
-def test_a_checkpoint_that_does_not_count(asked: Mode, known: Known | str, why: str) -> None:
+@pytest.mark.parametrize("kind", Kind)
+def test_a_checkpoint_that_does_not_count(kind: Kind, known: Known | str, why: str) -> None:
     barriers = {"undone": {"undo a", "undo b"}, "adopted": {"undo b", "adoption a"}}
     events = next((events for word, events in barriers.items() if word in why), set())
-    choice = choose(asked, known, store="here", barriers=events)
-    assert choice.mode == Mode.CLEAN
+    choice = choose(kind, known, full=False, store="here", barriers=events)
+    assert (choice.mode, choice.index) == (Mode.FULL, False)
     assert why in choice.why
 
 
-def test_a_checkpoint_that_counts() -> None:
+@pytest.mark.parametrize("kind", Kind)
+def test_a_checkpoint_that_counts(kind: Kind) -> None:
     known = replace(KNOWN, barriers=frozenset({"undo a", "undo b"}))
-    for asked in (Mode.AUTO, Mode.OPTIMIZED):
-        assert choose(asked, known, store="here", barriers={"undo a"}).mode == Mode.OPTIMIZED
-    assert choose(Mode.CLEAN, known, store="here", barriers=set()).mode == Mode.CLEAN
+    choice = choose(kind, known, full=False, store="here", barriers={"undo a"})
+    assert (choice.mode, choice.index) == (Mode.INCREMENTAL, True)
+    choice = choose(kind, known, full=True, store="here", barriers=set())
+    assert (choice.mode, choice.index, choice.why) == (Mode.FULL, False, "it was asked for")
 
 
-def test_parts_of_the_index_that_are_read() -> None:
-    parts = [("a", "c"), ("c", "d"), ("f", "f"), ("a", "z")]
-    assert scope.find_overlapping(parts, ["c"]) == [0, 1, 3]
-    assert scope.find_overlapping(parts, ["e"]) == [3]
-    assert scope.find_overlapping(parts, []) == []
-    assert scope.find_overlapping(parts, ["0", "zz"]) == []
+@pytest.mark.parametrize("kind", Kind)
+def test_a_checkpoint_of_the_other_kind_has_an_index(kind: Kind) -> None:
+    known = replace(KNOWN, kinds=frozenset(Kind) - {kind})
+    choice = choose(kind, known, full=False, store="here", barriers=set())
+    assert (choice.mode, choice.index) == (Mode.FULL, True)
+    assert f"has nothing of {kind}" in choice.why
 
 
 FOLDERS = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import wraps
 from typing import Any
@@ -13,11 +13,9 @@ from reclaim.catalog.reaping import needless_rows, reaper
 from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.catalog.refs import committing, merging
 from reclaim.catalog.staging import cleaner, entry_edits
-from reclaim.engine.local.engine import LocalEngine
-from reclaim.run.plan import history_only
+from reclaim.engine import pipelines
+from reclaim.run.plan import collection, history_only
 from reclaim.run.plan import planning as plan
-from reclaim.run.plan.planning import Planning
-from reclaim.run.record.checkpoints import CheckpointKind
 from reclaim.stores.catalog import CatalogStore
 from tests.schedules.telling import tell
 from tests.support.scheduler import current_task
@@ -32,18 +30,13 @@ RETURNING: list[tuple[Any, str]] = [
     (CatalogStore, "observe"),
     (CatalogStore, "current_history"),
     (CatalogStore, "leases"),
-    (CheckpointKind, "hold"),
-    (LocalEngine, "expand"),
-    (LocalEngine, "find"),
-    (Planning, "_find_protection"),
+    (pipelines, "expand"),
+    (pipelines, "find"),
+    (collection, "list_store"),
     (history_only, "check_clock"),
-    *((plan, name) for name in ("check_clock", "hold_memory", "keep_needed", "keep_promises")),
+    *((plan, name) for name in ("check_clock", "find_protection", "hold_roots")),
 ]
 """They change nothing in memory."""
-SETTING: list[tuple[Any, str, Sequence[str]]] = [
-    (Planning, "_list", ("_partitions", "_survey", "_surveyed")),
-]
-"""They change these attributes of their object, and nothing else in memory."""
 REPORTING: list[tuple[Any, str]] = [
     (cleaner, "clean"),
     (needless_rows, "remove"),
@@ -57,8 +50,6 @@ def forgetful() -> Iterator[None]:
     with ExitStack() as stack:
         for owner, name in RETURNING:
             stack.enter_context(patch.object(owner, name, _returns(getattr(owner, name))))
-        for owner, name, changed in SETTING:
-            stack.enter_context(patch.object(owner, name, _returns(getattr(owner, name), changed)))
         for owner, name in REPORTING:
             stack.enter_context(patch.object(owner, name, _reports(getattr(owner, name))))
         # Who has lost twice could lose eight times: each time is like the one before.
@@ -82,7 +73,7 @@ def remembered_by(catalog: Catalog) -> list[object]:
     return [*known, partitions.epochs._newest]
 
 
-def _returns(call: Callable[..., Any], changed: Sequence[str] = ()) -> Callable[..., Any]:
+def _returns(call: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(call)
     def forgetful(*args: Any, **options: Any) -> Any:
         task = current_task()
@@ -90,7 +81,7 @@ def _returns(call: Callable[..., Any], changed: Sequence[str] = ()) -> Callable[
             return call(*args, **options)
         with task.forgetting() as kept:
             result = call(*args, **options)
-            kept.append(tell([result, *(getattr(args[0], name) for name in changed)]))
+            kept.append(tell([result]))
         return result
 
     return forgetful

@@ -15,7 +15,7 @@ from reclaim.policy import Policy, Rules
 from reclaim.policy.lifecycle import StoredLifecycle, encode_lifecycle, read_lifecycle
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.plan.planning import PlanOptions
-from reclaim.run.uncommitted.scope import Mode
+from reclaim.run.record.checkpoints import Mode
 from reclaim.safety import SAFETY
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock
@@ -80,10 +80,10 @@ def uncommitted(at: Instance) -> None:
     """A run on uncommitted data, from the checkpoint that there is."""
     store, world = at.store(), at.world
     plan = world.uncommitted(
-        Mode.OPTIMIZED, allowed_fraction=1.0, store=store, storage=at.catalog.storage
+        Mode.INCREMENTAL, allowed_fraction=1.0, store=store, storage=at.catalog.storage
     )
     assert plan.document.uncommitted is not None
-    assert plan.document.uncommitted.mode == Mode.OPTIMIZED, plan.document.uncommitted.why
+    assert plan.document.uncommitted.mode == Mode.INCREMENTAL, plan.document.uncommitted.why
     world.apply(plan, store=store, storage=at.catalog.storage)
 
 

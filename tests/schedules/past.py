@@ -35,8 +35,8 @@ from reclaim.catalog.database.schema import (
 from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.staging.partitions import Partition
 from reclaim.catalog.staging.physical_addresses import PhysicalAddress
+from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
-from reclaim.run.uncommitted.scope import Mode
 from reclaim.storage import Storage
 from reclaim.stores.observation import Margins
 from reclaim.testing import FakeClock
@@ -362,7 +362,7 @@ class Past:
         run = self._set_aside(repo) if self.undoable else ""
         if self.checkpointed:
             # From it optimized runs start.
-            world.apply(world.uncommitted(Mode.CLEAN, allowed_fraction=1.0))
+            world.apply(world.uncommitted(Mode.FULL, allowed_fraction=1.0))
         dead = dead_commits(repo, "dead", clock)
         side = repo.create_branch("side", "main")
         side.put("s", b"side s")

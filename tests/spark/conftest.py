@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.engine.spark.session import build_session
+from tests.spark.paired import pairing
 from tests.support.servers import SeaweedFS
 
 
@@ -24,3 +25,9 @@ def reached(spark: SparkSession, s3: SeaweedFS, monkeypatch: pytest.MonkeyPatch)
     environment: dict[str, str] = spark.sparkContext.environment
     for name, value in s3.environment.items():
         monkeypatch.setitem(environment, name, value)
+
+
+@pytest.fixture(autouse=True)
+def _pairs() -> Iterator[None]:
+    with pairing():
+        yield

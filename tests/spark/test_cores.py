@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from reclaim.engine.spark.cores import TASKS_PER_CORE, _ask, count_cores, count_tasks
 from reclaim.engine.spark.frames import ROWS_OF_A_TASK, SENT_WITH_TASKS, Frames
 from reclaim.engine.spark.session import PARTITIONS, TASKS_VARIABLE, build_session
-from reclaim.engine.spark.work.lines import lines_of
+from reclaim.engine.work.lines import lines_of
 from reclaim.errors import InvalidInput
 
 

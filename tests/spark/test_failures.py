@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from reclaim.engine.spark.failures import Work, task, translated
+from reclaim.engine.spark.failures import task, translated
+from reclaim.engine.work.lines import Work
 from reclaim.errors import Corrupt, PlanRefused, ReclaimError, TransactionFailed, Unavailable
 
 

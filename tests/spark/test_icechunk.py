@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.engine.local.engine import LocalEngine
-from reclaim.engine.spark import expanding
+from reclaim.engine.pipelines import expanding
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.finding import LOOKUP_LIMIT
 from reclaim.engine.tasks.keys import Key, keys_of

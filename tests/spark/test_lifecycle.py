@@ -6,13 +6,10 @@ import random
 
 import pytest
 
-from reclaim.run.lifecycle.collecting import collect_by_rules
-from reclaim.run.plan.planning import PlanOptions
 from reclaim.run.undo.undo_run import undo_run
-from tests.collect.world import opening
 from tests.lifecycle.random_rules import Seen, live_by_rules
 from tests.lifecycle.ruled import section
-from tests.lifecycle.test_afterwards import cut_off
+from tests.lifecycle.test_afterwards import collect_and_run, cut_off
 from tests.spark.test_random import PairedWorld, tmp_path, world
 from tests.support.soak import SOAK
 
@@ -25,15 +22,15 @@ SEEDS = range(100 if SOAK else 1)
 def test_both_decide_the_same(world: PairedWorld, seed: int) -> None:
     choice, seen = random.Random(100 + seed), Seen()
     finder = world.spark._finder
-    finder._lookup_limit = choice.choice([0, 10**9])
+    finder.lookup_limit = choice.choice([0, 10**9])
     finder.driver_row_limit = choice.choice([0, 10**6])
     live_by_rules(world, choice, seen, rounds=4 if SOAK else 1)
     assert seen.went
-    # And once more together with a collection, each range read once.
+    # And once more, as a scheduler runs it, after a collection.
     world.clock.advance(days=1)
-    options = PlanOptions(margins=world.margins, allowed_fraction=1.0)
-    done = collect_by_rules(world.store(), world.engine(), options, opener=opening(world.storage))
-    assert section(done.plan).ranges_read == 0
+    done = collect_and_run(world)
+    assert done.plan is not None
+    assert section(done.plan).mode == "incremental"
 
 
 def test_a_run_that_was_cut_off_is_given_up_on_executors(world: PairedWorld) -> None:

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from reclaim.engine.base import Tasks
 from reclaim.engine.spark.frames import Frames
 from reclaim.engine.spark.meter import SparkMeter
-from reclaim.engine.spark.work.lines import Tables, lines_of
 from reclaim.engine.tasks import tally
 from reclaim.engine.tasks.tally import OBJECTS, Tallies, Tally
+from reclaim.engine.work.lines import Tables, lines_of
 
 PATIENCE = 120.0
 

@@ -104,7 +104,7 @@ def test_under_spark_connect(location: Path, tmp_path: Path) -> None:
     assert "connect" in answer["session"]
     assert answer["tasks_told"] > 0
     assert "has ended, and may still be working on executors until" in answer["interrupted"]
-    assert answer["uncommitted"] == [["clean", 0], ["optimized", 0]]
+    assert answer["uncommitted"] == [["full", 0], ["incremental", 0]]
     check(location, answer, rows)
 
 

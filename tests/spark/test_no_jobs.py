@@ -5,15 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS, ContainerFiles, Objects, Read
 from reclaim.engine.requests import ConfirmRequest, FindRequest
-from reclaim.engine.spark.finding import Finder
-from reclaim.engine.spark.frames import Frames
+from reclaim.engine.rows import Rows
+from reclaim.engine.spark.engine import SparkEngine
+from reclaim.engine.spark.rows import SparkRows
 from reclaim.engine.tasks.judging import CandidateRules
-from reclaim.engine.tasks.keys import keys_of
 from reclaim.engine.tasks.parts import Part, Place
+from reclaim.engine.work.lines import Lines, Work
 from reclaim.stores.catalog.format import CatalogFormat
 from tests.collect.world import World
 from tests.conftest import Backend
@@ -26,19 +30,19 @@ class Job(Exception):
     """A job would have been run."""
 
 
-class NoSpark:
-    """Frames without a session."""
+class NoSpark(SparkEngine):
+    """Runs no job."""
 
-    tasks = 2
+    def run(self, step: str, rows: Rows, work: Work, *, shuffled: int = 0) -> Lines:
+        raise Job(step)
 
-    def __getattr__(self, name: str) -> Any:
-        raise Job(name)
+    def spread(self, table: pa.Table) -> SparkRows:
+        raise Job
 
 
 @pytest.fixture
-def finder() -> Finder:
-    frames = cast(Frames, NoSpark())
-    return Finder(frames, lookup_limit=10, driver_row_limit=0, keys_of=keys_of)
+def engine() -> SparkEngine:
+    return NoSpark(cast(SparkSession, None), tasks=2, lookup_limit=10, driver_row_limit=0)
 
 
 @pytest.fixture
@@ -60,8 +64,8 @@ def _confirm(format: CatalogFormat, **given: Any) -> ConfirmRequest:
     return ConfirmRequest(format, **{**request, **given})
 
 
-def test_nothing_to_confirm_needs_no_job(finder: Finder, format: CatalogFormat) -> None:
-    found = finder.confirm(_confirm(format))
+def test_nothing_to_confirm_needs_no_job(engine: SparkEngine, format: CatalogFormat) -> None:
+    found = pipelines.confirm(engine, _confirm(format))
     assert (found.parts, found.read) == ((), Read())
 
 
@@ -70,16 +74,16 @@ def test_nothing_to_confirm_needs_no_job(finder: Finder, format: CatalogFormat) 
     [{"revived": SOME}, {"held": ["held.parquet"]}, {"done": [PART]}, {"candidates": [PART]}],
 )
 def test_whatever_is_to_be_counted_is_read(
-    finder: Finder, format: CatalogFormat, given: dict[str, Any]
+    engine: SparkEngine, format: CatalogFormat, given: dict[str, Any]
 ) -> None:
     """Also when there is no candidate left: an incomplete read must not look like none."""
     with pytest.raises(Job):
-        finder.confirm(_confirm(format, **given))
+        pipelines.confirm(engine, _confirm(format, **given))
 
 
 @pytest.mark.parametrize("containers", [NO_CONTAINERS, SOME])
 def test_a_store_without_objects(
-    finder: Finder, format: CatalogFormat, containers: ContainerFiles
+    engine: SparkEngine, format: CatalogFormat, containers: ContainerFiles
 ) -> None:
     place = Place("file:///nowhere", "")
     now = datetime(2026, 1, 1, tzinfo=UTC)
@@ -95,7 +99,7 @@ def test_a_store_without_objects(
     request = FindRequest(format, Objects(place.url, ()), containers, (), rules, place, place)
     if containers is SOME:
         with pytest.raises(Job):
-            finder.find(request)
+            pipelines.find(engine, request)
         return
-    found = finder.find(request)
+    found = pipelines.find(engine, request)
     assert (found.parts, found.objects, found.read) == ((), 0, Read())

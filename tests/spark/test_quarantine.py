@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from reclaim.catalog import Catalog, Repository
 from reclaim.catalog.content import ranges
 from reclaim.catalog.database.schema import CommitState, commits
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.requests import ExpandRequest, IncompleteRequest, NeededRequest, RecallRequest
@@ -182,7 +183,7 @@ def test_spark_misses_what_the_plain_engine_misses(
         place = Place(tmp_path.as_uri(), f"{name}/")
         listed = engine.list(store.format, ranges, place)
         asked = IncompleteRequest(store.format, table, listed, place.below("work"))
-        found.append(engine.incomplete(asked))
+        found.append(pipelines.incomplete(engine, asked))
     assert found[0] == found[1]
     assert (newest in found[0]) == bool(gone)
     assert len(found[0]) < len(tops)
@@ -220,7 +221,7 @@ def test_spark_recalls_what_the_plain_engine_recalls(
     recalled = []
     engines: dict[str, Engine] = {"spark": SparkEngine(spark), "plain": LocalEngine()}
     for name, engine in engines.items():
-        parts = engine.recall(replace(asked, place=place.below(name)))
+        parts = pipelines.recall(engine, replace(asked, place=place.below(name)))
         tables = [read_part(storage, part) for part in parts]
         found = [row for table in tables for row in table.to_pylist()]
         recalled.append({row["address"]: row["identity"] for row in found})
@@ -252,16 +253,16 @@ def test_spark_finds_what_the_plain_engine_finds_that_promised_commits_need(
         live = ExpandRequest(
             store.format, snapshot_containers([newest], METARANGE), place.below("live")
         )
-        known = engine.expand(live).parts
+        known = pipelines.expand(engine, live).parts
         for parts in ((), known):
             asked = NeededRequest(store.format, table, place.below(f"needed{len(parts)}"), parts)
             storage = open_storage(place.url)
-            rows = [read_part(storage, part) for part in engine.needed(asked).parts]
+            rows = [read_part(storage, part) for part in pipelines.needed(engine, asked).parts]
             found.append({one for each in rows for one in each.column("address").to_pylist()})
         away = f"{store.format.prefix}_reclaim/meta/away"
         lost = promised_containers([away], METARANGE, aside)
         asked = NeededRequest(store.format, pa.concat_tables([table, lost]), place.below("lost"))
-        assert engine.needed(asked).unread == Unread(1, [away], {aside})
+        assert pipelines.needed(engine, asked).unread == Unread(1, [away], {aside})
     assert found[0] == found[2] == every
     assert found[1] == found[3]
     assert every - shared <= found[1] < every
@@ -284,7 +285,7 @@ def test_spark_counts_what_is_not_back_as_missing(
         table, work = snapshot_containers([newest], METARANGE), place.below("work")
         for parts, broken in (((), frozenset()), ((part,), frozenset([newest]))):
             asked = IncompleteRequest(store.format, table, listed, work, parts, aside)
-            assert engine.incomplete(asked) == broken
+            assert pipelines.incomplete(engine, asked) == broken
 
 
 def addresses_in(repo: Repository, metarange: str) -> set[str]:

@@ -7,7 +7,9 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
+from reclaim.engine import pipelines
 from reclaim.engine.spark.engine import SparkEngine
+from reclaim.engine.tasks.parts import Part, Place
 from reclaim.errors import Unavailable
 
 
@@ -22,7 +24,7 @@ def test_a_session_is_started_once(spark: SparkSession) -> None:
     assert not started
     engine.start()
     engine.start()
-    assert engine.verify([], cast(Any, None)) == {}
+    assert pipelines.verify(engine, [], cast(Any, None)) == {}
     assert started == [spark]
 
 
@@ -31,7 +33,10 @@ def test_a_failed_start_is_an_error_of_every_step() -> None:
         raise Unavailable("no Java")
 
     engine = SparkEngine(fail)
-    steps: list[Any] = [engine.start, lambda: engine.verify([cast(Any, None)], cast(Any, None))]
+    steps: list[Any] = [
+        engine.start,
+        lambda: pipelines.verify(engine, [Part("a", 1, "")], Place("", "")),
+    ]
     for step in steps:
         with pytest.raises(Unavailable, match="no Java"):
             step()

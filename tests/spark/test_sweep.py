@@ -14,12 +14,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from reclaim.engine import pipelines
+from reclaim.engine.pipelines.taking import DELETED_BY_A_TASK
 from reclaim.engine.requests import SweepRequest
-from reclaim.engine.spark.engine import DELETED_BY_A_TASK, SparkEngine
-from reclaim.engine.spark.work.lines import files_table
-from reclaim.engine.spark.work.taking import count_before, read_pieces
+from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.tasks.deleting import DELETED, FAILED, GOING, Remove, Taken, Target
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_part
+from reclaim.engine.work.lines import files_table
+from reclaim.engine.work.taking import count_before, read_pieces
 from reclaim.errors import Conflict, OwnedAddress, PlanRefused
 from reclaim.storage import Storage
 from reclaim.storage.pace import InTime
@@ -72,7 +74,7 @@ def test_each_task_deletes_neighbours(
     spark: SparkSession, tmp_path: Path, parts: Sequence[int]
 ) -> None:
     plan = Swept(tmp_path, parts)
-    swept = SparkEngine(spark, tasks=TASKS).sweep(plan.request())
+    swept = pipelines.sweep(SparkEngine(spark, tasks=TASKS), plan.request())
     assert swept.finished
     assert swept.outcome.only(DELETED)[0] == sum(parts)
     assert not [*plan.folder.iterdir()]
@@ -100,7 +102,7 @@ def test_nothing_is_deleted_unless_every_part_can_be_read(
     else:
         file.write_bytes(file.read_bytes() + b" ")
     with pytest.raises(PlanRefused):
-        SparkEngine(spark, tasks=TASKS).sweep(plan.request())
+        pipelines.sweep(SparkEngine(spark, tasks=TASKS), plan.request())
     assert len([*plan.folder.iterdir()]) == 6 * DELETED_BY_A_TASK
 
 
@@ -121,7 +123,7 @@ def test_nothing_is_deleted_if_one_is_not_the_stores_own(
     part = write_part(open_storage(plan.place.url), "foreign", foreign)
     plan.parts.append(Part(part.address, part.rows, part.sha256, CHUNK))
     with pytest.raises(OwnedAddress):
-        SparkEngine(spark, tasks=TASKS).sweep(plan.request())
+        pipelines.sweep(SparkEngine(spark, tasks=TASKS), plan.request())
     assert len([*plan.folder.iterdir()]) == 6 * DELETED_BY_A_TASK
 
 
@@ -159,7 +161,7 @@ def test_in_order_nothing_goes_after_one_that_could_not(
     request = replace(plan.request(), format=format, deleter=AllBut(kept=plan.listed[3]))
     spark.conf.set(batch, "100")
     try:
-        swept = SparkEngine(spark, tasks=TASKS).sweep(request)
+        swept = pipelines.sweep(SparkEngine(spark, tasks=TASKS), request)
     finally:
         spark.conf.set(batch, before)
     assert not swept.finished

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from reclaim.run.uncommitted.scope import Mode
+from reclaim.run.record.checkpoints import Mode
 from tests.collect.uncommitted_histories import Seen, live_and_run
 from tests.spark.test_random import PairedWorld, tmp_path, world
 from tests.support.soak import SOAK
@@ -21,7 +21,7 @@ LIMITS = {"joined": (0, 0), "looked up": (10**9, 0), "on the driver": (10**9, 10
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_find_the_same(world: PairedWorld, seed: int, limits: str) -> None:
     lookup, driver_rows = LIMITS[limits]
-    world.spark._finder._lookup_limit, world.spark._finder.driver_row_limit = lookup, driver_rows
+    world.spark._finder.lookup_limit, world.spark._finder.driver_row_limit = lookup, driver_rows
     seen = Seen()
     live_and_run(world, random.Random(seed), seen, rounds=1, compare=False)
     assert seen.optimized >= 1
@@ -37,7 +37,7 @@ def test_each_way_of_comparing(world: PairedWorld) -> None:
     main.put("x", b"staged")
     world.backend.close()
     world.age()
-    world.apply(world.uncommitted(Mode.CLEAN))
+    world.apply(world.uncommitted(Mode.FULL))
     main = world.other().branch("main")
     main.reset()
     main.put("y", b"new")
@@ -50,10 +50,10 @@ def test_each_way_of_comparing(world: PairedWorld) -> None:
     found = []
     for lookup, driver_rows in LIMITS.values():
         finder = world.spark._finder
-        finder._lookup_limit, finder.driver_row_limit = lookup, driver_rows
-        plan = world.uncommitted(Mode.OPTIMIZED, allowed_fraction=1.0)
+        finder.lookup_limit, finder.driver_row_limit = lookup, driver_rows
+        plan = world.uncommitted(Mode.INCREMENTAL, allowed_fraction=1.0)
         assert plan.document.uncommitted is not None
-        assert plan.document.uncommitted.mode == Mode.OPTIMIZED
+        assert plan.document.uncommitted.mode == Mode.INCREMENTAL
         found.append({one for one in world.candidates(plan) if "/runs/" not in one})
     assert found[0] == found[1] == found[2]
     assert len(found[0]) >= 4
@@ -78,7 +78,7 @@ def test_what_is_protected(world: PairedWorld) -> None:
         limits = list(LIMITS.values())
         for lookup, driver_rows in (limits[0], limits[2]):
             finder = world.spark._finder
-            finder._lookup_limit, finder.driver_row_limit = lookup, driver_rows
+            finder.lookup_limit, finder.driver_row_limit = lookup, driver_rows
             plans = [world.uncommitted(allowed_fraction=1.0), world.plan(allowed_fraction=1.0)]
             for plan in plans:
                 kept = {group.reason: group.objects for group in plan.document.staying}

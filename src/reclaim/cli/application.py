@@ -19,47 +19,11 @@ from reclaim.cli.command import (
     VerboseOption,
     take_globals,
 )
+from reclaim.cli.options import panels
 from reclaim.cli.version import show_version
 from reclaim.cli.views import exits
 
-COMMANDS = (
-    "init",
-    "demo",
-    "repo",
-    "put",
-    "get",
-    "ls",
-    "rm",
-    "cp",
-    "mv",
-    "stage",
-    "commit",
-    "branch",
-    "tag",
-    "merge",
-    "diff",
-    "log",
-    "reset",
-    "revert",
-    "policy",
-    "expire",
-    "plan",
-    "show",
-    "apply",
-    "gc",
-    "uncommitted",
-    "lifecycle",
-    "undo",
-    "purge",
-    "runs",
-    "doctor",
-    "lease",
-    "lock",
-    "clean",
-    "reap",
-    "config",
-    "help",
-)
+COMMANDS = tuple(name for names in panels.COMMANDS.values() for name in names)
 """Each in the module of its name, in the order in which help shows them."""
 
 
@@ -95,7 +59,13 @@ def _root(
     verbose: VerboseOption = 0,
     log_format: LogFormatOption = None,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", show_default=False)
+        bool,
+        typer.Option(
+            "--version",
+            help="Show the version.",
+            show_default=False,
+            rich_help_panel=panels.GLOBAL,
+        ),
     ] = False,
 ) -> None:
     """A versioned object store that knows what to keep.
@@ -108,7 +78,7 @@ def _root(
     take_globals(ctx, catalog, as_json, quiet, verbose, log_format)
 
 
-class _Application(TyperGroup):
+class _Application(panels.PanelledCommands):
     """The commands of the application."""
 
     def __init__(self, **settings: Any) -> None:

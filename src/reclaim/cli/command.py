@@ -18,6 +18,7 @@ from reclaim.cli.config.settings import (
     find_settings,
 )
 from reclaim.cli.config.settings import CURRENT as CURRENT_SETTINGS
+from reclaim.cli.options.panels import GLOBAL, SAFETY, PanelledCommand, PanelledGroup
 from reclaim.cli.options.verbosity import CURRENT, Verbosity
 from reclaim.cli.progress.logs import logging_to_stderr
 from reclaim.cli.session import Globals, Session, output_for
@@ -32,13 +33,23 @@ CatalogOption = Annotated[
         help="The catalog: a folder or a URL. "
         f"Default: ${BY_KEY['catalog'].variable}, or {DEFAULT_CATALOG}.",
         show_default=False,
+        rich_help_panel=GLOBAL,
     ),
 ]
 JsonOption = Annotated[
-    bool, typer.Option("--json", help="Answer with one JSON document.", show_default=False)
+    bool,
+    typer.Option(
+        "--json",
+        help="Answer with one JSON document.",
+        show_default=False,
+        rich_help_panel=GLOBAL,
+    ),
 ]
 QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Show no progress.", show_default=False)
+    bool,
+    typer.Option(
+        "--quiet", "-q", help="Show no progress.", show_default=False, rich_help_panel=GLOBAL
+    ),
 ]
 VerboseOption = Annotated[
     int,
@@ -49,6 +60,7 @@ VerboseOption = Annotated[
         help="Log what is done, on stderr; -vv logs more. "
         f"The same as {BY_KEY['log'].variable}=info.",
         show_default=False,
+        rich_help_panel=GLOBAL,
     ),
 ]
 LogFormatOption = Annotated[
@@ -59,9 +71,13 @@ LogFormatOption = Annotated[
         help="Log lines as text, or as json for programs. "
         f"Default: ${BY_KEY['log_format'].variable}, or text.",
         show_default=False,
+        rich_help_panel=GLOBAL,
     ),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)]
+YesOption = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Do not ask.", show_default=False, rich_help_panel=SAFETY),
+]
 MetaOption = Annotated[
     list[str] | None, typer.Option("--meta", metavar="KEY=VALUE", help="Metadata; repeatable.")
 ]
@@ -121,12 +137,13 @@ def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
     run.__doc__ = function.__doc__
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
-    app.command(name, epilog=exits.EPILOG)(run)
+    app.command(name, cls=PanelledCommand, epilog=exits.EPILOG)(run)
 
 
 def group(app: typer.Typer, name: str, summary: str) -> typer.Typer:
     """A command with commands of its own, such as ``repo``."""
     made = typer.Typer(
+        cls=PanelledGroup,
         help=summary,
         epilog=exits.EPILOG,
         add_completion=False,
@@ -164,14 +181,14 @@ _FILLED: Mapping[str, str] = {
 
 def _options_given(ctx: typer.Context, given: Globals, own: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that the command line gives, by key."""
-    if given.quiet and (given.verbose or own.get("log")):
+    if given.quiet and given.verbose:
         raise InvalidInput("-q and -v exclude each other")
     options: dict[str, Any] = {
         "catalog": given.catalog,
         "quiet": given.quiet or None,
         "log_format": _known("--log-format", given.log_format, FORMATS),
     }
-    if given.verbose or own.get("log"):
+    if given.verbose:
         options["log"] = "debug" if given.verbose > 1 else "info"
     for setting in SETTINGS:
         source = ctx.get_parameter_source(setting.option) if setting.option in own else None

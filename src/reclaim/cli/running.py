@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from reclaim.cli.config.settings import LOCAL, Settings, current
+from reclaim.cli.options.panels import ENGINE
 from reclaim.cli.progress.watching import Watch, watching
 from reclaim.cli.views.exits import DEBUG_VARIABLE
 from reclaim.errors import InvalidInput
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Where a run's work is done, and what it tells a scheduler."""
+    """Where the work of a run is done."""
 
     engine_name: Annotated[
         str | None,
@@ -34,18 +35,25 @@ class RunOptions:
             help="Where the work is done: spark, or local for at most a million objects and "
             "without Java. Default: spark.",
             show_default=False,
+            rich_help_panel=ENGINE,
         ),
     ] = None
     master: Annotated[
         str | None,
         typer.Option(
-            metavar="MASTER", help="Spark's master. Default: this machine.", show_default=False
+            metavar="MASTER",
+            help="Spark's master. Default: this machine.",
+            show_default=False,
+            rich_help_panel=ENGINE,
         ),
     ] = None
     remote: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="A Spark Connect server, instead of a master.", show_default=False
+            metavar="URL",
+            help="A Spark Connect server, instead of a master.",
+            show_default=False,
+            rich_help_panel=ENGINE,
         ),
     ] = None
     tasks: Annotated[
@@ -55,12 +63,9 @@ class RunOptions:
             min=1,
             help="How many tasks a large job is cut into. Default: two for each core.",
             show_default=False,
+            rich_help_panel=ENGINE,
         ),
     ] = None
-    log: Annotated[
-        bool,
-        typer.Option("--log", help="A log line for each stage, on stderr; the same as -v."),
-    ] = False
 
     @contextmanager
     def watched(self) -> Iterator[Watch]:
@@ -72,9 +77,7 @@ class RunOptions:
         """The engine that was chosen. Spark starts when the run needs it."""
         settings = current()
         if settings.engine() == LOCAL:
-            from reclaim.engine.local.engine import LocalEngine
-
-            return LocalEngine()
+            return self.local_engine()
 
         with _told_if_missing():
             from reclaim.engine.spark.engine import SparkEngine
@@ -97,6 +100,12 @@ class RunOptions:
         tasks = settings["spark.tasks"]
         count = None if tasks is None else int(tasks)
         return SparkEngine(started, tasks=count, metered=metered)
+
+    def local_engine(self) -> Engine:
+        """The engine of this process, for runs that need no other."""
+        from reclaim.engine.local.engine import LocalEngine
+
+        return LocalEngine()
 
     def spark(self) -> Any:
         """A Spark session that says nothing of its own."""

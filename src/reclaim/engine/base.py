@@ -1,58 +1,34 @@
-"""The interface of an engine: the steps of a run whose size is that of the data.
+"""The interface of an engine, which runs the jobs of a run.
 
-There are two, ``spark`` and ``local``; the tests hold both to the same plans.
+There are two, ``spark`` and ``local``. ``engine.pipelines`` has the steps of a run whose size is
+that of the data, written once on this interface; the tests hold both engines to the same plans.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from reclaim.engine.answers import (
-    Candidates,
-    ContainerFiles,
-    Excluded,
-    Needed,
-    Objects,
-    Surveyed,
-    Swept,
-)
+from reclaim.clock import Clock
+from reclaim.engine.answers import Candidates, Objects, Surveyed
 from reclaim.engine.lifecycle import (
-    LifecycleCarryRequest,
-    LifecycleIndex,
-    LifecycleIndexRequest,
+    LifecycleSearch,
     PublishRequest,
     RangeFiles,
     RangesRequest,
     Rejudged,
     RejudgeRequest,
 )
-from reclaim.engine.requests import (
-    ConfirmRequest,
-    ExcludeRequest,
-    ExpandRequest,
-    FindRequest,
-    IncompleteRequest,
-    NeededRequest,
-    RecallRequest,
-    SweepRequest,
-)
+from reclaim.engine.requests import FindRequest
+from reclaim.engine.rows import Rows
+from reclaim.engine.tasks.keys import KeysOf
 from reclaim.engine.tasks.parts import Part, Place
-from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
-from reclaim.engine.uncommitted import (
-    Carried,
-    CarryRequest,
-    Copied,
-    CopyRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
-)
-from reclaim.storage import KeyRange
+from reclaim.engine.uncommitted import UncommittedSearch
+from reclaim.engine.work.lines import Lines, Work
+from reclaim.storage import KeyRange, Storage
 from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
 
 
@@ -81,11 +57,65 @@ class Meter(Protocol):
     def close(self) -> None: ...
 
 
-class Engine(Protocol):
-    """Spreads the tasks of a run."""
+class JobRunner(Protocol):
+    """Runs jobs: rows that are joined and grouped, and the work of tasks on them."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the tasks."""
+        ...
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks a large job is cut into."""
+        ...
+
+    @property
+    def keys_of(self) -> KeysOf:
+        """The hash by which addresses are compared."""
+        ...
+
+    def near(self, rows: int) -> JobRunner:
+        """The runner of a job with so many rows: itself, or this process if they are few."""
+        ...
+
+    def can_load(self, rows: int) -> bool:
+        """Whether each process can load so many keys, instead of joining by them."""
+        ...
+
+    def open(self, url: str) -> Storage:
+        """A storage, as the tasks open it."""
+        ...
+
+    def spread(self, table: pa.Table) -> Rows:
+        """Rows, each of which is worth a task."""
+        ...
+
+    def files(self, parts: Sequence[Part]) -> Rows:
+        """Parts, for tasks to read."""
+        ...
+
+    def run(self, step: str, rows: Rows, work: Work, *, shuffled: int = 0) -> Lines:
+        """Run a job whose tasks write files; each of them gives back a few lines.
+
+        ``shuffled`` are the rows that have to be grouped or joined for it.
+        """
+        ...
+
+    def collect(self, step: str, rows: Rows, *, shuffled: int = 0) -> Sequence[Any]:
+        """Run a job that has few rows."""
+        ...
+
+
+class Engine(JobRunner, Protocol):
+    """Runs the jobs of a run, and lists storage."""
 
     def start(self) -> None:
         """Return when the engine can work: before something is begun that must not wait for it."""
+        ...
+
+    def ended(self) -> bool:
+        """Whether it is certain that no task of a job that failed is at work any more."""
         ...
 
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
@@ -110,97 +140,14 @@ class Engine(Protocol):
         """How many versions a bucket keeps of what was deleted or replaced, and their bytes."""
         ...
 
-    def expand(self, request: ExpandRequest) -> ContainerFiles:
-        """All containers of snapshots, each once, live ones before dead ones."""
+    # Pipelines that each engine still has for itself
+
+    def search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
+        """Find candidates by the index of uncommitted data."""
         ...
 
-    def find(self, request: FindRequest) -> Candidates:
-        """Objects that no live container lists and nothing holds, judged."""
-        ...
-
-    def verify(self, files: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
-        """Refuse parts that are not as they were written.
-
-        Of those that list objects, how many there are of each kind, and their bytes.
-        """
-        ...
-
-    def intersect(
-        self, planned: Sequence[Part], others: Sequence[Part], place: Place
-    ) -> Sequence[Part]:
-        """The planned candidates whose addresses others have too, as they were planned.
-
-        They are written down by kind, as by ``confirm``. Addresses are compared whole.
-        """
-        ...
-
-    def exclude(self, request: ExcludeRequest) -> Excluded:
-        """Part candidates by globs; see ``tasks.excluding``. Every one is in one of the lists."""
-        ...
-
-    def confirm(self, request: ConfirmRequest) -> Candidates:
-        """Candidates that nothing reaches now either, without those that were done before.
-
-        They are written down by kind: the group of a part is the kind of its objects.
-        """
-        ...
-
-    def sweep(self, request: SweepRequest) -> Swept:
-        """Take the candidates of one kind away, for as long as there is time.
-
-        When it fails, tasks of it may still be at work, until the time is over; see ``ended``.
-        """
-        ...
-
-    def ended(self) -> bool:
-        """Whether it is certain that no task of a call that failed is at work any more."""
-        ...
-
-    def recall(self, request: RecallRequest) -> Sequence[Part]:
-        """Objects that a run may have taken, each once, with the identity that its journal has.
-
-        Each is among what was intended, or in the journal.
-        """
-        ...
-
-    def needed(self, request: NeededRequest) -> Needed:
-        """Every address that promised snapshots need.
-
-        Each container is read once, at home or in quarantine; one that can be read nowhere is
-        counted where that is noticed.
-        """
-        ...
-
-    def incomplete(self, request: IncompleteRequest) -> frozenset[str]:
-        """Snapshot containers that need something which is not there, or cannot be read."""
-        ...
-
-    def index(self, request: IndexRequest) -> Indexed:
-        """Read live containers that are not known, and write their entries down by partition."""
-        ...
-
-    def dead_entries(self, request: DeadRequest) -> DeadEntries:
-        """Read dead containers, and write down what they list."""
-        ...
-
-    def carry(self, request: CarryRequest) -> Carried:
-        """Addresses that a run did not take, written down, and what it took by partition."""
-        ...
-
-    def match(self, request: MatchRequest) -> Matches:
-        """Paths in dead containers that globs match, with their addresses, written down."""
-        ...
-
-    def shield(self, request: ShieldRequest) -> Sequence[Part]:
-        """Addresses with the glob that a path of theirs matches, as ``SHIELDS``, written down."""
-        ...
-
-    def merge(self, request: MergeRequest) -> Sequence[Part]:
-        """Lists of paths put together: each path once, of those that globs match."""
-        ...
-
-    def copy(self, request: CopyRequest) -> Copied:
-        """Copy parts, each verified by its hash, to another place."""
+    def find_by_rules(self, request: FindRequest, search: LifecycleSearch) -> Candidates:
+        """Find candidates by lifecycle rules."""
         ...
 
     def lifecycle_ranges(self, request: RangesRequest) -> RangeFiles:
@@ -211,14 +158,6 @@ class Engine(Protocol):
         """The addresses of a lifecycle plan that some path holds by what reaches it since."""
         ...
 
-    def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
-        """Addresses that a rule matches and that a run did not take."""
-        ...
-
     def publish(self, request: PublishRequest) -> None:
         """Write down the addresses of a run of lifecycle rules, each row with the run."""
-        ...
-
-    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
-        """Read live ranges, and write their entries into the index of lifecycle runs."""
         ...

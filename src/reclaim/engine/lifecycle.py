@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -23,9 +23,10 @@ class RangesRequest:
     place: Place
     """For the ranges; the same as containers are written below it."""
     known: Sequence[Part] = ()
-    """Ranges of an earlier run, as ``RANGES``, that are added to what is read."""
+    """Ranges of an earlier run, as ``RANGES``, that are added to what is read, with the bits that
+    they had."""
     renumbering: Renumbering | None = None
-    """With it the bits of known ranges count; without, they are known to the index alone."""
+    """For these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,92 +45,64 @@ class RangeFiles:
     bytes: int = 0
 
 
-@dataclass(slots=True)
-class LifecycleRead:
-    """How much there was to read of ranges that are in no index, and how much was read."""
-
-    expected: int = 0
-    expected_entries: int = 0
-    ranges: int = 0
-    entries: int = 0
-    bytes: int = 0
-
-    def add(self, other: LifecycleRead) -> None:
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-
-@dataclass(frozen=True, slots=True)
-class LifecycleIndexRequest:
-    """Which containers to read for the index: the live ones among some, which are ranges."""
-
-    format: Format
-    containers: Sequence[Part]
-    edges: Sequence[str]
-    """Partitions at which the index is cut."""
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class LifecycleIndex:
-    """Parts of the index, and the ranges that they have the entries of, as ``RANGES``."""
-
-    parts: Sequence[Part] = ()
-    ranges: Sequence[Part] = ()
-    read: LifecycleRead = field(default_factory=LifecycleRead)
-
-
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
     """What the last finished run left: then only what may have changed is looked at.
 
-    Its files are in the storage with the URL ``url``.
+    Its files are in the storage with the URL of the search.
     """
 
-    url: str
-    index: Sequence[Part]
-    """The group of a part has its first and last partition, and its first and last day."""
+    judged: Sequence[Part]
+    """The parts of the index that it has judged. All others are looked at."""
     carried: Sequence[Part]
     """Addresses that a rule matched and that stayed."""
     ranges: Sequence[Part]
-    """The ranges of then, as ``RANGES``, in the storage of the request's place: those that the
-    index has."""
+    """The ranges of then, as ``RANGES``, in the storage of the request's place."""
     classes: BranchClasses
     """The rules of then, at their dates."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifecycleSearch:
-    """How lifecycle rules find what may go: what is matched everywhere, whatever refers to it."""
+    """How lifecycle rules find what may go: what is matched everywhere, whatever refers to it.
+
+    The index has the entries of every range of now.
+    """
 
     classes: BranchClasses
     names: ReachNames
     ranges: Sequence[Part]
     """The ranges of now, in the storage of the request's place."""
     edges: Sequence[str]
-    """Partitions at which the index is cut."""
-    index: Place
+    """Partitions at which the work is cut."""
+    url: str
+    index: Sequence[Part]
+    """Parts of earlier runs, in the storage with this URL. The group of a part has its first and
+    last partition, and its first and last day."""
+    fresh: Sequence[Part]
+    """Parts of this run, in the storage of the request's place."""
     found: Place
     """For rows, addresses and what is held, in the same storage."""
     earlier: EarlierRun | None = None
-    indexed: LifecycleIndex | None = None
-    """The index that a collection has read just before, in the storage of the request."""
+
+    @property
+    def unjudged(self) -> Sequence[Part]:
+        """The parts of earlier runs that lifecycle rules have not judged."""
+        judged = {part.address for part in self.earlier.judged} if self.earlier else frozenset()
+        return [part for part in self.index if part.address not in judged]
 
 
 @dataclass(slots=True)
 class LifecycleFindings:
     """The notes of such a search, beside its candidates."""
 
-    read: LifecycleRead = field(default_factory=LifecycleRead)
-    index: Sequence[Part] = ()
-    """Parts of the index, of the ranges that were read."""
     rows: Sequence[Part] = ()
     addresses: Sequence[Part] = ()
     held: Sequence[Part] = ()
     gone: int = 0
     """Addresses that would go and are not there any more."""
     index_bytes: int = 0
-    """Bytes of the index and of carried addresses that were read."""
+    """Bytes of the index and of carried addresses that were read, as earlier runs left them."""
     objects: int = 0
     """Data objects that were listed."""
 
@@ -163,19 +136,6 @@ class Rejudged:
     ranges: int = 0
     """Ranges that had to be read, and that were."""
     entries: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LifecycleCarryRequest:
-    """Which addresses stay although a rule matches them: what was held, and of the plan what was
-    not taken."""
-
-    held: Sequence[Part]
-    planned: Sequence[Part]
-    """The plan's candidates."""
-    journal: Sequence[Part]
-    source: Place
-    place: Place
 
 
 @dataclass(frozen=True, slots=True)

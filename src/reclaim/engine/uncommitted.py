@@ -5,31 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from reclaim.engine.tasks.indexing import DeadCounts, IndexCounts
+from reclaim.engine.tasks.dead_entries import DeadCounts
 from reclaim.engine.tasks.looking_up import GuardCounts
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.stores.format import Format
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRequest:
-    """Which containers to read for the index: the live ones that are not known."""
-
-    format: Format
-    containers: Sequence[Part]
-    known: Sequence[Part]
-    """Containers that an earlier run has indexed, in the storage of the place."""
-    edges: Sequence[str]
-    """Partitions at which the index is cut."""
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class Indexed:
-    """Parts of the index, and what was read for them."""
-
-    parts: Sequence[Part] = ()
-    counts: IndexCounts = field(default_factory=IndexCounts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,44 +70,3 @@ class UncommittedFindings:
     """How many were looked up and are not there, by partition: somebody has deleted them."""
     bytes: int = 0
     """Bytes of the index and of checkpoints that were read."""
-
-
-@dataclass(frozen=True, slots=True)
-class CarryRequest:
-    """Which of some addresses were not taken, and how much was taken of each partition."""
-
-    format: Format
-    carried: Sequence[Part]
-    journal: Sequence[Part]
-    final: frozenset[str]
-    """The partitions that the next run does not list: addresses elsewhere are not carried."""
-    source: Place
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class Carried:
-    """Addresses that are still there, and what is gone by partition."""
-
-    parts: Sequence[Part] = ()
-    taken: GuardCounts = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Copied:
-    """Parts that were copied, and how many bytes were read for it."""
-
-    parts: Sequence[Part] = ()
-    bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class CopyRequest:
-    """Which parts to copy."""
-
-    parts: Sequence[Part]
-    url: str
-    """The URL of the storage that they are in."""
-    place: Place
-    live: bool = False
-    """Whether they are containers, of which the live ones alone are copied."""

@@ -1,8 +1,9 @@
-"""Collect in one go: clean, plan, apply. What a scheduler runs."""
+"""Plan and apply in one go, for every kind of run. What a scheduler runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -14,66 +15,115 @@ from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.apply.finished_plan import is_empty
 from reclaim.run.apply.limits import NO_LIMITS, Limits, review_hint
+from reclaim.run.lifecycle.done_before import DoneBefore
+from reclaim.run.lifecycle.unfinished import finish_unfinished
 from reclaim.run.plan.plan_document import OF_RUNS
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import Plan, PlanOptions
 from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Watcher
+from reclaim.run.requests import COLLECT_ALL, RunKind, RunRequest, plan_request
 from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run_record import Phase, RunRecord
 from reclaim.stores.base import Store
 from reclaim.stores.format import QUARANTINE
+from reclaim.stores.registry import NamedStore
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The result of a collection. Without ``applied`` there was nothing to collect."""
+    """The result of plan and apply in one go. Without ``applied`` there was nothing to collect."""
 
     plan: Plan | None
     applied: Applied | None
+    note: str = ""
+    """Why nothing was planned."""
 
 
 def collect(
     store: Store,
     engine: Engine,
     options: PlanOptions,
+    asked: RunRequest = COLLECT_ALL,
     *,
     removal: Removal = DELETE,
     limits: Limits = NO_LIMITS,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
-    make: Callable[[], Plan] | None = None,
 ) -> Collected:
     """Plan and apply at once. Whatever stops it is raised: only a finished plan can be empty.
-    ``make`` makes the plan, where it is made in another way than usual.
 
     An empty plan is not applied. It is recorded as a run that is done, so that one can see that
-    the collector works. A plan beyond the ``limits`` is refused, and stays to be reviewed.
+    the collector works. A plan that leaves a checkpoint is applied also when it is empty: the next
+    run starts from there. A plan beyond the ``limits`` is refused, and stays to be reviewed.
+
+    A lifecycle run that was cut off after it had promoted what it takes is finished before the
+    next one, or it stops the next one; see ``unfinished``.
     """
-    store.clean()
-    if store.deleted and _is_done_with(store):
-        return Collected(None, None)
-    if make is not None:
-        plan = make()
-    else:
-        plan = make_plan(store, engine, options, watcher=watcher, opener=opener)
-    if is_empty(plan.document, plan.place, opener):
+    before = DoneBefore()
+    if asked.kind is RunKind.LIFECYCLE:
+        before = finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)
+    with before.telling():
+        store.clean()
+        leftovers = asked.kind in (RunKind.COLLECT, RunKind.UNCOMMITTED)
+        if leftovers and store.deleted and _is_done_with(store):
+            return Collected(None, None)
+        plan = plan_request(store, engine, options, asked, watcher=watcher, opener=opener)
         made = plan.document
-        where = str(plan.place)
-        store.add_run(RunRecord(made.run, made.run_kind, Phase.DONE, made.started_at, where))
-        return Collected(plan, None)
-    limits.check(plan.document, hint=review_hint(plan.place))
-    done = apply_plan(
-        store,
-        engine,
-        plan.place,
-        # What was planned a moment ago, whatever lies in its place by now.
-        planned=plan.document,
-        digest=plan.document.digest,
-        removal=removal,
-        watcher=watcher,
-        opener=opener,
-    )
+        if not made.leaves_checkpoint and is_empty(made, plan.place, opener):
+            where = str(plan.place)
+            store.add_run(RunRecord(made.run, made.run_kind, Phase.DONE, made.started_at, where))
+            return Collected(plan, None)
+        limits.check(made, hint=review_hint(plan.place))
+        done = apply_plan(
+            store,
+            engine,
+            plan.place,
+            # What was planned a moment ago, whatever lies in its place by now.
+            planned=made,
+            digest=made.digest,
+            removal=removal,
+            watcher=watcher,
+            opener=opener,
+        )
     return Collected(plan, done)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOutcome:
+    """The end of a run on one store among many."""
+
+    name: str
+    store: Store | None
+    """None if the store could not be opened."""
+    done: Collected | None = None
+    error: Exception | None = None
+    """The error that stopped the run on this store."""
+
+
+def collect_each(
+    stores: Iterable[NamedStore],
+    collect_one: Callable[[Store], Collected],
+    *,
+    tell: Callable[[StoreOutcome], None],
+) -> list[StoreOutcome]:
+    """Collect several stores, one after the other. An error of one of them stops no other.
+
+    ``tell`` gets the outcome of each store as soon as it is known. All stores are done when this
+    returns: whoever shows the outcomes can fail without a store being left out.
+    """
+    outcomes = []
+    for named in stores:
+        store: Store | None = None
+        try:
+            store = named.open()
+            outcome = StoreOutcome(named.name, store, done=collect_one(store))
+        except Exception as error:
+            outcome = StoreOutcome(named.name, store, error=error)
+        outcomes.append(outcome)
+        # Whatever is wrong with telling it, the other stores have their turn.
+        with suppress(Exception):
+            tell(outcome)
+    return outcomes
 
 
 def _is_done_with(store: Store) -> bool:

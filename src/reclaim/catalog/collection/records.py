@@ -6,15 +6,16 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from reclaim.catalog.collection.locks import RepositoryLock
-from reclaim.catalog.database.schema import runs
+from reclaim.catalog.database.schema import plans, runs
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import from_micros, to_micros
 from reclaim.operators import with_current
 from reclaim.run_record import RunRecord, unreadable
 from reclaim.run_record import decode as decode_record
+from reclaim.safety import SAFETY
 
 
 def start(workspace: Workspace, lock: RepositoryLock, run: RunRecord) -> None:
@@ -105,3 +106,28 @@ def decode(row: Row[Any]) -> RunRecord:
             f"the record of run {row.id} in the database cannot be read: {error}",
             "restore the database from a backup",
         )
+
+
+def record_plan(workspace: Workspace, run_id: str, digest: str) -> None:
+    """Record the digest of a plan, and forget those of plans that are too old, of any repository.
+
+    One that was recorded is not changed: the same plan is not made twice.
+    """
+    now = workspace.clock.now()
+    too_old = plans.c.made_at < to_micros(now - SAFETY.plan_digests)
+    values = {"run_id": run_id, "repo_uid": workspace.repo_uid, "digest": digest}
+
+    def work(connection: Connection) -> None:
+        connection.execute(delete(plans).where(too_old))
+        connection.execute(insert(plans).values(made_at=to_micros(now), **values))
+
+    workspace.database.transact(work)
+
+
+def recorded_plan(workspace: Workspace, run_id: str) -> str | None:
+    """The digest that was recorded of a plan, if one was."""
+    uid = workspace.repo_uid
+    query = select(plans.c.digest).where(plans.c.repo_uid == uid, plans.c.run_id == run_id)
+    with workspace.database.read() as connection:
+        digest: str | None = connection.execute(query).scalar()
+    return digest

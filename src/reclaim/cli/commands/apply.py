@@ -9,20 +9,26 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from reclaim.cli.command import YesOption, command
-from reclaim.cli.options.found_plan import PlanArgument, find_plan, shown
+from reclaim.cli.options.found_plan import FoundPlan, PlanArgument, find_plan, shown
+from reclaim.cli.options.kinds import HISTORY_ONLY, flag, given_options
 from reclaim.cli.options.limits import LimitOptions
 from reclaim.cli.options.missing import MissingOption, allow_missing
+from reclaim.cli.options.panels import KEEP, LOOK_AT, SAFETY
 from reclaim.cli.options.quarantining import QuarantineOptions
 from reclaim.cli.options.store_names import store_option
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import history_edit, instant, objects, size, snapshots
+from reclaim.cli.views.describe import expired, history_edit, instant, objects, size, snapshots
 from reclaim.cli.views.documents import AppliedDocument, ApplyDocument
 from reclaim.cli.views.output import Block
+from reclaim.cli.views.plan_history import read_history
+from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     from reclaim.run.apply.applied import Applied
     from reclaim.run.apply.finished_plan import FinishedPlan
+    from reclaim.run.plan.plan_document import PlanDocument
+    from reclaim.stores.base import Store
 
 
 def register(app: typer.Typer) -> None:
@@ -42,6 +48,7 @@ def apply(
             help="The store that the plan is for. Needed for one that is not of the catalog."
             " Write it as SCHEME:LOCATION.",
             show_default=False,
+            rich_help_panel=LOOK_AT,
         ),
     ] = None,
     digest: Annotated[
@@ -51,6 +58,7 @@ def apply(
             help="The digest that `plan` printed, or its first 16 digits. "
             "Any other plan is refused.",
             show_default=False,
+            rich_help_panel=SAFETY,
         ),
     ] = None,
     exclude: Annotated[
@@ -59,30 +67,42 @@ def apply(
             metavar="GLOB",
             help="Leave out objects whose address or path matches, such as 'raw/*'; repeatable.",
             show_default=False,
+            rich_help_panel=KEEP,
         ),
     ] = None,
     unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete what a plan lists and nothing refers to by now. Safe to run again."""
+    """Delete the objects in a plan, skipping any that are referenced again. Safe to run again.
+
+    A plan of --history-only edits the history, and deletes nothing.
+    """
     from reclaim.globs import check_globs
     from reclaim.run.apply.apply_plan import apply_plan
     from reclaim.run.apply.finished_plan import settle_plan
     from reclaim.run.apply.trust import check_digest
+    from reclaim.run.sweep.removal import DELETE
 
     asked = None if digest is None else check_digest(digest)
     globs = check_globs(exclude or ())
     limits = limiting.read()
     place, document = find_plan(plan)
+    if document.history_only is not None:
+        for group in (quarantining, limiting):
+            for option in given_options(group):
+                raise InvalidInput(f"{flag(option)} does not go with a plan of {HISTORY_ONLY}")
+        if globs:
+            raise InvalidInput(f"--exclude does not go with a plan of {HISTORY_ONLY}")
     limits.check(document, hint=f"nothing was changed; review it: reclaim show {shown(place)}")
     named = document.store
     with session.planned(store, named.kind, named.name, named.uid) as opened:
         what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
         allow_missing(opened, asked=unsafe_allow_missing_layers)
-        removal = quarantining.removal(opened)
+        edit_only = document.history_only is not None
+        removal = DELETE if edit_only else quarantining.removal(opened)
         settled = settle_plan(opened, place, document, digest=asked, removal=removal, exclude=globs)
         if settled is not None:
-            session.output.answer(SettledAnswer(opened.name, settled))
+            session.output.answer(SettledAnswer(opened, settled, document))
             return
         # Its own name: the plan may claim any.
         what = f"{what} of {opened.name}"
@@ -91,11 +111,13 @@ def apply(
         action = f"move {what} to quarantine" if removal.name else f"delete {what} for good"
         if document.edits_history:
             action += " and edit the history as the plan says"
+        if edit_only:
+            action = f"edit the history of {opened.name}, without deleting anything,"
         session.confirm(action, yes=yes)
         with running.watched() as watcher:
             done = apply_plan(
                 opened,
-                running.engine(watcher),
+                running.local_engine() if edit_only else running.engine(watcher),
                 place,
                 planned=document,
                 digest=asked,
@@ -104,31 +126,39 @@ def apply(
                 limits=limits,
                 watcher=watcher,
             )
-    session.output.answer(ApplyAnswer(opened.name, done, store_option(named.kind, named.uid)))
+        session.output.answer(ApplyAnswer(opened, done, document))
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyAnswer:
     """The answer that says what an apply did."""
 
-    store: str
+    store: Store
     applied: Applied
-    undo: str = ""
-    """The option by which `reclaim undo` finds the store."""
+    planned: PlanDocument
 
     def document(self) -> ApplyDocument:
         done = self.applied
         return {
             "run": done.run,
             "plan": shown(done.place),
-            "store": self.store,
+            "store": self.store.name,
             "already_applied": False,
             "finished_at": None,
             **applied_document(done),
         }
 
     def view(self) -> Iterator[Block]:
-        yield f"{self.store}: {sentence(self.applied)}."
+        said = sentence(self.applied, edit_only=self.planned.history_only is not None)
+        yield f"{self.store.name}: {said}."
+        yield from self.notes()
+
+    def notes(self) -> Iterator[Block]:
+        """All that one line does not say."""
+        if self.planned.history_only is not None:
+            yield from self._edit_notes()
+            return
+        undo = f"reclaim undo {self.applied.run}{store_option(self.store.kind, self.store.uid)}"
         if compared := self.applied.summary().get("compared"):
             yield f"Note: {compared}."
         if self.applied.dropped:
@@ -155,11 +185,33 @@ class ApplyAnswer:
                 "plan names them."
             )
         if self.applied.edit.released > self.applied.condemned and not self.applied.until:
-            yield f"Take the history edit back with: reclaim undo {self.applied.run}{self.undo}"
+            yield f"Take the history edit back with: {undo}"
         if until := self.applied.until:
             yield (
                 f"No space is freed until they are purged, possible from {instant(until)} UTC. "
-                f"{requests(self.applied)}Undo it with: reclaim undo {self.applied.run}{self.undo}"
+                f"{requests(self.applied)}Undo it with: {undo}"
+            )
+
+    def _edit_notes(self) -> Iterator[Block]:
+        """The commits that left the history, the reasons of those that stay, and the way back."""
+        from reclaim.stores.abilities import ExpiresItself
+
+        yield from read_history(FoundPlan.at(self.applied.place, self.planned)).view()
+        noun = self.applied.noun
+        yield expired(self.planned.expired, [one.holder for one in self.planned.held_by], noun)
+        if not self.applied.edit:
+            return
+        is_final = isinstance(self.store, ExpiresItself) and bool(self.store.irreversible())
+        if is_final and self.planned.library_edit is not None:
+            yield (
+                "No bytes were deleted. The store's own library edited the history, which cannot "
+                "be taken back; until they are collected, a branch or a tag can be made at the "
+                f"{noun}s."
+            )
+        else:
+            option = store_option(self.store.kind, self.store.uid)
+            yield (
+                f"No bytes were deleted. To take it back: reclaim undo {self.applied.run}{option}"
             )
 
 
@@ -167,12 +219,13 @@ class ApplyAnswer:
 class SettledAnswer:
     """The answer for a plan that left nothing to do."""
 
-    store: str
+    store: Store
     settled: FinishedPlan
+    planned: PlanDocument
 
     def document(self) -> ApplyDocument:
         return {
-            **ApplyAnswer(self.store, self.settled.applied).document(),
+            **ApplyAnswer(self.store, self.settled.applied, self.planned).document(),
             "already_applied": self.settled.before,
             "finished_at": self.settled.finished_at,
         }
@@ -180,15 +233,18 @@ class SettledAnswer:
     def view(self) -> Iterator[Block]:
         settled = self.settled
         if not settled.before:
-            yield f"{self.store}: the plan is empty; nothing was changed."
+            yield f"{self.store.name}: the plan is empty; nothing was changed."
             return
+        edit_only = self.planned.history_only is not None
         when = f" at {instant(settled.finished_at)} UTC" if settled.finished_at else ""
+        run, said = settled.applied.run, sentence(settled.applied, edit_only=edit_only)
         yield (
-            f"{self.store}: the plan was already applied by run {settled.applied.run}{when}, which "
-            f"{sentence(settled.applied)}. Nothing was changed now."
+            f"{self.store.name}: the plan was already applied by run {run}{when}, which {said}. "
+            "Nothing was changed now."
         )
 
 
+HISTORY_STAYS = "the history stays as it is"
 NOTHING_APPLIED: AppliedDocument = {
     "until": None,
     "compared": None,
@@ -217,8 +273,10 @@ def applied_document(applied: Applied) -> AppliedDocument:
     return cast(AppliedDocument, {**NOTHING_APPLIED, **applied.summary()})
 
 
-def sentence(applied: Applied) -> str:
-    """The summary of an apply, in a few words."""
+def sentence(applied: Applied, *, edit_only: bool = False) -> str:
+    """The summary of an apply, in a few words; ``edit_only`` of one that deletes nothing."""
+    if edit_only:
+        return history_edit(applied.edit, applied.noun) or HISTORY_STAYS
     done = applied.summary()
     what = f"{objects(done['objects'])} ({size(done['bytes'])})"
     said = f"moved {what} to quarantine" if applied.until else f"deleted {what}"

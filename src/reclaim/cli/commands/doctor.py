@@ -11,6 +11,7 @@ import typer
 
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.config.settings import SPARK, current
+from reclaim.cli.options.panels import LOOK_AT, REPAIR
 from reclaim.cli.options.places import parse_repository
 from reclaim.cli.progress.transfers import Advance, progress
 from reclaim.cli.running import RunOptions
@@ -38,13 +39,25 @@ def doctor(
         ),
     ] = None,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Look for the data of every live commit as well.")
+        bool,
+        typer.Option(
+            "--deep",
+            help="Look for the data of every live commit as well.",
+            rich_help_panel=LOOK_AT,
+        ),
     ] = False,
     read_bytes: Annotated[
         bool,
-        typer.Option("--bytes", help="With --deep: read all live data, and compare its SHA-256."),
+        typer.Option(
+            "--bytes",
+            help="With --deep: read all live data, and compare its SHA-256.",
+            rich_help_panel=LOOK_AT,
+        ),
     ] = False,
-    spark: Annotated[bool, typer.Option("--spark", help="Start Spark, and run a job.")] = False,
+    spark: Annotated[
+        bool,
+        typer.Option("--spark", help="Start Spark, and run a job.", rich_help_panel=LOOK_AT),
+    ] = False,
     adopt_partitions: Annotated[
         str | None,
         typer.Option(
@@ -53,6 +66,7 @@ def doctor(
             help="Register partitions that only the storage knows, as closed, and make this "
             "database the one that may collect in the storage.",
             show_default=False,
+            rich_help_panel=REPAIR,
         ),
     ] = None,
     abort_uploads: Annotated[
@@ -62,6 +76,7 @@ def doctor(
             metavar="REPO",
             help="Abort multipart uploads that were never finished and are older than 24 hours.",
             show_default=False,
+            rich_help_panel=REPAIR,
         ),
     ] = None,
     yes: YesOption = False,

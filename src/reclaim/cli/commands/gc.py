@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal, TypedDict, cast
 
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.commands.apply import NOTHING_APPLIED, applied_document, sentence
+from reclaim.cli.commands.apply import (
+    HISTORY_STAYS,
+    NOTHING_APPLIED,
+    ApplyAnswer,
+    applied_document,
+    sentence,
+)
 from reclaim.cli.options.found_plan import shown
+from reclaim.cli.options.kinds import KindOptions
 from reclaim.cli.options.limits import LimitOptions
+from reclaim.cli.options.panels import LOOK_AT
 from reclaim.cli.options.plan_options import PlanningOptions
 from reclaim.cli.options.quarantining import QuarantineOptions
 from reclaim.cli.options.rules import RuleOptions
@@ -19,10 +27,11 @@ from reclaim.cli.options.store_names import STORE
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
 from reclaim.cli.views import exits
-from reclaim.cli.views.describe import expired
+from reclaim.cli.views.describe import expired, objects
 from reclaim.cli.views.documents import (
     AppliedDocument,
     ErrorDocument,
+    Form,
     HolderDocument,
     Id,
     PolicyOrigin,
@@ -35,12 +44,12 @@ from reclaim.cli.views.policy_view import STORED
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from reclaim.run.gc import Collected
-    from reclaim.run.lifecycle.collecting import CollectedByRules
+    from reclaim.run.gc import Collected, StoreOutcome
+    from reclaim.run.plan.planning import Plan
     from reclaim.stores.base import Store
 
 NOTHING = "nothing to collect"
-NO_RULE_ENABLED = "no lifecycle rule is enabled"
+Kind = Literal["collect", "history-only", "uncommitted", "lifecycle"]
 
 
 def register(app: typer.Typer) -> None:
@@ -49,6 +58,7 @@ def register(app: typer.Typer) -> None:
 
 def gc(
     session: Session,
+    kind: KindOptions,
     rules: RuleOptions,
     planning: PlanningOptions,
     running: RunOptions,
@@ -63,73 +73,104 @@ def gc(
             "--all",
             help="Every repository, and what deleted ones left; with SCHEME:LOCATION every store "
             "there.",
-        ),
-    ] = False,
-    lifecycle: Annotated[
-        bool,
-        typer.Option(
-            "--lifecycle",
-            help="Then take what the stored lifecycle rules match; data is read once for both. "
-            "With --all where a rule is enabled.",
+            rich_help_panel=LOOK_AT,
         ),
     ] = False,
 ) -> None:
-    """Plan and apply in one go, without asking. With --all a failure of one stops no other."""
-    from reclaim.run.gc import collect
-    from reclaim.run.lifecycle.collecting import (
-        collect_by_rules,
-        has_enabled_rule,
-        has_rules,
-    )
+    """Plan and apply in one go, without asking. With --all a failure of one store stops no other.
+
+    Example: reclaim gc --all --max-objects 100000
+    """
+    from reclaim.run.gc import Collected, StoreOutcome, collect, collect_each
+    from reclaim.run.requests import find_skip_reason
 
     if store is None and not everything:
         raise InvalidInput("give either a STORE or --all")
     if everything and planning.out is not None:
         raise InvalidInput("--out cannot be combined with --all")
-    options = planning.read(rules)
+    asked = kind.read(rules, planning, running, quarantining, limiting)
+    options = planning.read(kind.rules(rules))
     limits = limiting.read()
     found_stores = session.all_stores(store) if everything else session.named_stores(store)
     with found_stores as stores, running.watched() as watcher:
-        engine = running.engine(watcher)
+        engine = kind.engine(running, watcher)
 
-        def results() -> Iterator[Result]:
-            for named in stores:
-                opened: Store | None = None
-                try:
-                    opened = named.open()
-                    removal, wanted = quarantining.removal(opened), options(opened)
-                    if lifecycle and (not everything or has_enabled_rule(opened)):
-                        both = collect_by_rules(
-                            opened, engine, wanted, removal=removal, limits=limits, watcher=watcher
-                        )
-                        yield Result(named.name, opened, both.collected, by_rules=both)
-                        continue
-                    done = collect(
-                        opened, engine, wanted, removal=removal, limits=limits, watcher=watcher
-                    )
-                    disabled = lifecycle and has_rules(opened)
-                    yield Result(named.name, opened, done, rules_disabled=disabled)
-                except Exception as error:
-                    if not everything:
-                        raise
-                    yield Result(named.name, opened, failure=Failure.of(error))
+        def collect_one(opened: Store) -> Collected:
+            wanted, removal = options(opened), kind.removal(quarantining, opened)
+            if everything and (reason := find_skip_reason(opened, asked, wanted)):
+                return Collected(None, None, reason)
+            return collect(
+                opened, engine, wanted, asked, removal=removal, limits=limits, watcher=watcher
+            )
 
-        answer = Results(results())
-        session.output.answer(answer)
-    if code := exits.worst(answer.codes):
+        if everything:
+            outcomes = collect_each(
+                stores,
+                collect_one,
+                tell=lambda outcome: watcher.tell(Result(outcome).line()),
+            )
+        else:
+            [named] = stores
+            opened = named.open()
+            outcomes = [StoreOutcome(named.name, opened, collect_one(opened))]
+        results = [Result(outcome) for outcome in outcomes]
+        session.output.answer(Results(asked.kind.value, results, several=everything))
+    if code := exits.worst(result.exit_code for result in results):
         raise typer.Exit(code)
 
 
-class RulesCollected(AppliedDocument):
-    """What lifecycle rules took."""
+class UncommittedCollected(TypedDict):
+    """The extent of a run on uncommitted data."""
 
-    run: Id
-    plan: str
+    mode: Literal["clean", "optimized"]
+    """optimized where the run started from a checkpoint."""
+    why: str
+    """The reason for this mode."""
+    partitions_listed: int
+    objects_listed: int
+    bytes_read: int
+    ranges_read: int
+
+
+class LifecycleCollected(TypedDict):
+    """The extent of a run of lifecycle rules."""
+
+    today: Annotated[str, Form(r"^\d{4}-\d\d-\d\d$", "date")]
+    """The day of UTC that dates are counted from."""
+    mode: Literal["full", "incremental"]
+    """incremental where the run started from a checkpoint."""
+    why: str
+    """The reason for this mode."""
+    bytes_read: int
+    """Bytes of metaranges, of ranges, of the index and of the checkpoint."""
+    ranges_read: int
+    gone: int
+    """Addresses that would go and are not there any more."""
     held: int
     """Addresses that rules match and something holds."""
 
 
-class StoreCollected(AppliedDocument):
+class PlannedDocument(TypedDict):
+    """The plan of a run, as far as the answer of `gc` tells of it."""
+
+    plan: str | None
+    policy_source: PolicyOrigin | None
+    """Null if there was no plan."""
+    warnings: Sequence[str]
+    """Notes of the plan, or the reason why there was none."""
+    expired: int
+    """Snapshots that a branch or a tag reaches and no rule keeps. Some stay: see `held_by`."""
+    held_by: Sequence[HolderDocument]
+    """The holders of expired snapshots that stay, the largest first."""
+    too_young: TooYoungDocument | None
+    """What nothing refers to and is younger than the margin."""
+    uncommitted: UncommittedCollected | None
+    """With --uncommitted."""
+    lifecycle: LifecycleCollected | None
+    """With --lifecycle."""
+
+
+class StoreCollected(AppliedDocument, PlannedDocument):
     """The outcome for one store."""
 
     store: str
@@ -138,45 +179,31 @@ class StoreCollected(AppliedDocument):
     deleted: bool
     state: Literal["done", "nothing", "failed"]
     error: ErrorDocument | None
-    plan: str | None
     run: Id | None
-    policy_source: PolicyOrigin | None
-    """Null if there was no plan."""
-    warnings: Sequence[str]
-    """Notes of the plan."""
-    expired: int
-    """Snapshots that a branch or a tag reaches and no rule keeps. Some stay: see `held_by`."""
-    held_by: Sequence[HolderDocument]
-    """The holders of expired snapshots that stay, the largest first."""
-    too_young: TooYoungDocument | None
-    """What nothing refers to and is younger than the margin."""
-    lifecycle: RulesCollected | None
-    """With --lifecycle: what lifecycle rules took."""
 
 
 class CollectedDocument(TypedDict):
     """The outcome for each store."""
 
+    kind: Kind
+    """The kind of run that was asked for."""
     stores: Sequence[StoreCollected]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome for one store; None in its place if it could not be opened."""
+    """The outcome for one store, as people and programs read it."""
 
-    name: str
-    store: Store | None
-    done: Collected | None = None
-    failure: Failure | None = None
-    by_rules: CollectedByRules | None = None
-    """With what lifecycle rules took, if that was asked for."""
-    rules_disabled: bool = False
-    """Whether that was asked for and every stored rule is disabled."""
+    outcome: StoreOutcome
+
+    @property
+    def exit_code(self) -> int:
+        return exits.DONE if self._failure is None else self._failure.exit_code
 
     def document(self) -> StoreCollected:
-        store = self.store
+        store, failure = self.outcome.store, self._failure
         document: StoreCollected = {
-            "store": self.name if store is None else store.name,
+            "store": self.outcome.name if store is None else store.name,
             "uid": None if store is None else store.uid,
             "deleted": store is not None and store.deleted,
             "state": "failed",
@@ -188,96 +215,145 @@ class Result:
             "expired": 0,
             "held_by": [],
             "too_young": None,
-            "lifecycle": self._lifecycle(),
+            "uncommitted": None,
+            "lifecycle": None,
             **NOTHING_APPLIED,
         }
-        if self.failure is not None:
-            return {**document, **self.failure.document()}
-        assert self.done is not None
-        plan, applied = self.done.plan, self.done.applied
-        disabled = [NO_RULE_ENABLED] if self.rules_disabled else []
-        document["warnings"] = disabled
-        if plan is not None:
-            document["plan"] = shown(plan.place)
-            document["policy_source"] = cast(PolicyOrigin, plan.document.policy_source)
-            document["warnings"] = [*plan.document.warnings, *disabled]
-            document["expired"] = plan.document.expired
-            document["held_by"] = [
-                cast(HolderDocument, one.model_dump(mode="json")) for one in plan.document.held_by
-            ]
-            young = plan.document.too_young
-            if young is not None:
-                document["too_young"] = {
-                    "objects": young.objects,
-                    "bytes": young.bytes,
-                    "snapshots": young.snapshots,
-                    "first_at": young.first_at,
-                    "all_at": young.all_at,
-                }
-        if applied is None:
-            document["state"] = "nothing"
-            return document
-        return {**document, **applied_document(applied), "state": "done", "run": applied.run}
-
-    def line(self) -> str:
-        name = self.name if self.store is None else self.store.name
-        if self.store is not None and self.store.deleted:
-            name = f"{name} ({self.store.uid}, deleted)"
-        if self.failure is not None:
-            hint = f" ({self.failure.hint})" if self.failure.hint else ""
-            return f"{name}: failed: {self.failure.message}{hint}"
-        assert self.done is not None
-        plan, applied = self.done.plan, self.done.applied
-        stored = plan is not None and plan.document.policy_source == STORED
-        by = " (by its stored policy)" if stored else ""
-        said = self._nothing() if applied is None else sentence(applied)
-        document = None if plan is None else plan.document
-        held = ""
-        if document is not None and document.held_by:
-            holders = [one.holder for one in document.held_by]
-            held = f"; {expired(document.expired, holders, document.store.noun).rstrip('.')}"
-        rules = f"; {NO_RULE_ENABLED}" if self.rules_disabled else ""
-        if self.by_rules is not None:
-            rules = f"; by lifecycle rules: {sentence(self.by_rules.applied)}"
-        return f"{name}: {said}{by}{held}{rules}"
-
-    def _lifecycle(self) -> RulesCollected | None:
-        if self.by_rules is None:
-            return None
-        section = self.by_rules.plan.document.lifecycle
-        assert section is not None
+        if failure is not None:
+            return {**document, **failure.document()}
+        done = self._done
+        if done.note:
+            document["warnings"] = [done.note]
+        if done.plan is not None:
+            document = {**document, **_planned(done.plan)}
+        if done.applied is None:
+            return {**document, "state": "nothing"}
         return {
-            "run": self.by_rules.applied.run,
-            "plan": shown(self.by_rules.plan.place),
-            "held": section.held_count,
-            **applied_document(self.by_rules.applied),
+            **document,
+            **applied_document(done.applied),
+            "state": "done",
+            "run": done.applied.run,
         }
 
+    def line(self) -> str:
+        """The outcome in one line."""
+        store, failure = self.outcome.store, self._failure
+        name = self.outcome.name if store is None else store.name
+        if store is not None and store.deleted:
+            name = f"{name} ({store.uid}, deleted)"
+        if failure is not None:
+            hint = f" ({failure.hint})" if failure.hint else ""
+            return f"{name}: failed: {failure.message}{hint}"
+        done = self._done
+        said = (
+            self._nothing()
+            if done.applied is None
+            else sentence(done.applied, edit_only=self._edit_only)
+        )
+        if done.plan is None:
+            return f"{name}: {said}"
+        document = done.plan.document
+        by = " (by its stored policy)" if document.policy_source == STORED else ""
+        held = ""
+        if document.held_by:
+            holders = [one.holder for one in document.held_by]
+            held = f"; {expired(document.expired, holders, document.store.noun).rstrip('.')}"
+        if document.lifecycle is not None and (count := document.lifecycle.held_count):
+            stay = "stays" if count == 1 else "stay"
+            held = (
+                f"; {objects(count)} that rules match {stay}, because something holds them "
+                f"(reclaim show {shown(done.plan.place)} --held)"
+            )
+        return f"{name}: {said}{by}{held}"
+
+    def notes(self) -> Iterator[Block]:
+        """More on a single store: doubts about its rules, and the way back."""
+        done = self._done
+        if done.plan is not None:
+            for warning in done.plan.document.warnings:
+                yield f"Note: {warning}."
+        if done.applied is not None:
+            assert self.outcome.store is not None
+            assert done.plan is not None
+            yield from ApplyAnswer(self.outcome.store, done.applied, done.plan.document).notes()
+
+    @property
+    def _failure(self) -> Failure | None:
+        error = self.outcome.error
+        return None if error is None else Failure.of(error)
+
+    @property
+    def _edit_only(self) -> bool:
+        plan = self._done.plan
+        return plan is not None and plan.document.history_only is not None
+
+    @property
+    def _done(self) -> Collected:
+        assert self.outcome.done is not None
+        return self.outcome.done
+
     def _nothing(self) -> str:
-        assert self.done is not None
-        plan = self.done.plan
-        if plan is None or plan.document.too_young is None:
-            return NOTHING
-        return f"{NOTHING} yet: {too_young(plan.document.too_young, plan.document.store.noun)}"
+        done = self._done
+        if self._edit_only:
+            return HISTORY_STAYS
+        if done.plan is None or done.plan.document.too_young is None:
+            return done.note or NOTHING
+        document = done.plan.document
+        assert document.too_young is not None
+        return f"{NOTHING} yet: {too_young(document.too_young, document.store.noun)}"
+
+
+def _planned(plan: Plan) -> PlannedDocument:
+    """The fields of an outcome that are about its plan."""
+    document = plan.document
+    young, uncommitted, lifecycle = document.too_young, document.uncommitted, document.lifecycle
+    return {
+        "plan": shown(plan.place),
+        "policy_source": cast(PolicyOrigin, document.policy_source),
+        "warnings": document.warnings,
+        "expired": document.expired,
+        "held_by": [cast(HolderDocument, one.model_dump(mode="json")) for one in document.held_by],
+        "too_young": None if young is None else cast(TooYoungDocument, young.model_dump()),
+        "uncommitted": None
+        if uncommitted is None
+        else {
+            "mode": cast(Literal["clean", "optimized"], uncommitted.mode),
+            "why": uncommitted.why,
+            "partitions_listed": uncommitted.partitions_listed,
+            "objects_listed": uncommitted.objects_listed,
+            "bytes_read": uncommitted.bytes_read,
+            "ranges_read": uncommitted.ranges_read,
+        },
+        "lifecycle": None
+        if lifecycle is None
+        else {
+            "today": lifecycle.today.isoformat(),
+            "mode": cast(Literal["full", "incremental"], lifecycle.mode),
+            "why": lifecycle.why,
+            "bytes_read": lifecycle.bytes_read,
+            "ranges_read": lifecycle.ranges_read,
+            "gone": lifecycle.gone,
+            "held": lifecycle.held_count,
+        },
+    }
 
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The answer: each store as it is done."""
+    """The answer: the outcome for each store. All work is done before there is one."""
 
-    results: Iterator[Result]
-    codes: list[int] = field(default_factory=list)
+    kind: Kind
+    results: Sequence[Result]
+    several: bool
+    """Whether it is for all stores of a place; the answer for a single one says more."""
 
     def document(self) -> CollectedDocument:
-        return {"stores": [result.document() for result in self._each()]}
+        return {"kind": self.kind, "stores": [result.document() for result in self.results]}
 
     def view(self) -> Iterator[Block]:
-        for result in self._each():
-            yield result.line()
-        if not self.codes:
-            yield "There is no store."
-
-    def _each(self) -> Iterator[Result]:
         for result in self.results:
-            self.codes.append(result.failure.exit_code if result.failure else exits.DONE)
-            yield result
+            yield result.line()
+            if not self.several:
+                yield from result.notes()
+        if not self.results:
+            yield "There is no store."

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, NotRequired, TypedDict
 import typer
 
 from reclaim.cli.command import command, group
-from reclaim.cli.commands import lifecycle_run
 from reclaim.cli.options.rules import read_text
 from reclaim.cli.session import Session, login_name
 from reclaim.cli.views.describe import instant, objects, size
@@ -79,13 +78,10 @@ class LifecycleRunsDocument(TypedDict):
 
 
 def register(app: typer.Typer) -> None:
-    lifecycle = group(
-        app, "lifecycle", "Delete data for its age, by the prefix of its path and by branch."
-    )
+    lifecycle = group(app, "lifecycle", "Delete data by age, per path prefix and branch.")
     command(lifecycle, "set", set_)
     command(lifecycle, "get", get)
     command(lifecycle, "unset", unset)
-    command(lifecycle, "run", lifecycle_run.run)
     command(lifecycle, "history", history)
 
 
@@ -95,7 +91,7 @@ def set_(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help="The rules by their ids, in JSON or YAML; - for standard input, the default.",
             show_default=False,
         ),
@@ -175,7 +171,7 @@ class RulesAnswer:
         yield from map(rule_words, self.stored.policy.rules)
         for note in self.notes:
             yield f"Note: {note}."
-        yield f"See what they would take with: reclaim lifecycle run {self.repository} --plan"
+        yield f"See what they would take with: reclaim plan {self.repository} --lifecycle"
 
 
 def rule_words(rule: LifecycleRule) -> str:

@@ -1,17 +1,21 @@
-"""``reclaim plan``: what could go, and why, written down for review."""
+"""``reclaim plan``: the data that could go, and why, written down for review."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from reclaim.cli.command import command
+from reclaim.cli.options.found_plan import FoundPlan
+from reclaim.cli.options.kinds import KindOptions
 from reclaim.cli.options.plan_options import PlanningOptions
 from reclaim.cli.options.rules import RuleOptions
 from reclaim.cli.options.store_names import STORE
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
+from reclaim.cli.views.plan_history import read_history
 from reclaim.cli.views.plan_view import Summary
 
 
@@ -22,15 +26,26 @@ def register(app: typer.Typer) -> None:
 def plan(
     session: Session,
     store: Annotated[str, typer.Argument(metavar="STORE", help=STORE, show_default=False)],
+    kind: KindOptions,
     rules: RuleOptions,
     planning: PlanningOptions,
     running: RunOptions,
 ) -> None:
-    """Find what nothing reaches, or would reach under rules, and write a plan. Changes nothing."""
-    from reclaim.run.plan.planning import make_plan
+    """Find unreferenced objects and expired commits and write a deletion plan. Read-only.
 
-    options = planning.read(rules)
+    Example: reclaim plan sales --keep-last 30
+
+    Review the plan with `reclaim show PLAN`; delete with `reclaim apply PLAN`. Without rules, the
+    policy that is stored with the repository applies.
+    """
+    from reclaim.run.requests import plan_request
+
+    asked = kind.read(rules, planning, running)
+    options = planning.read(kind.rules(rules))
     with session.stores(store) as [opened], running.watched() as watcher:
-        asked = options(opened)
-        made = make_plan(opened, running.engine(watcher), asked, watcher=watcher)
-    session.output.answer(Summary(made.place, made.document, made.not_recorded))
+        wanted, engine = options(opened), kind.engine(running, watcher)
+        made = plan_request(opened, engine, wanted, asked, watcher=watcher)
+    summary = Summary(made.place, made.document, made.not_recorded)
+    if kind.history_only:
+        summary = replace(summary, commits=read_history(FoundPlan.at(made.place, made.document)))
+    session.output.answer(summary)

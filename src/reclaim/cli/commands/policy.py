@@ -76,13 +76,13 @@ def set_(
     file: Annotated[
         str | None,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help="The rules by ref, in YAML or JSON; - for standard input.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Store a policy: plan, expire and gc use it when they are given no rules."""
+    """Store a policy: plan and gc use it when they are given no rules."""
     from reclaim.run.plan.stored_policy import store_policy
 
     given = rules.policy_with(file)

@@ -11,6 +11,7 @@ import typer
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.options.ages import parse_age
 from reclaim.cli.options.missing import MissingOption, allow_missing
+from reclaim.cli.options.panels import LOOK_AT
 from reclaim.cli.options.run_names import LATEST, find_id
 from reclaim.cli.options.store_names import STORE
 from reclaim.cli.running import RunOptions
@@ -42,6 +43,7 @@ def purge(
             metavar="AGE",
             help="Purge anything quarantined longer than this, ignoring --keep.",
             show_default=False,
+            rich_help_panel=LOOK_AT,
         ),
     ] = None,
     run: Annotated[
@@ -51,12 +53,13 @@ def purge(
             help="Purge what this run quarantined, and nothing else, whatever its --keep. Its id, "
             "the start of it, or `latest`, which asks and so excludes --yes.",
             show_default=False,
+            rich_help_panel=LOOK_AT,
         ),
     ] = None,
     unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete for good what is in quarantine and past its time."""
+    """Delete quarantined objects for good, once their time is over."""
     from reclaim.run.purge import purge as purging
 
     if run is not None and older_than is not None:

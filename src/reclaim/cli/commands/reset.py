@@ -52,7 +52,7 @@ def reset(
         typer.Option("--to", metavar="REF", help="Move the branch to this commit as well."),
     ] = None,
 ) -> None:
-    """Throw uncommitted changes away. They cannot be brought back."""
+    """Discard uncommitted changes. They cannot be brought back."""
     place = parse_object(target)
     if sum((bool(place.path), prefix is not None, to is not None)) > 1:
         raise InvalidInput("PATH, --prefix and --to exclude each other", hint="give one of them")

@@ -30,7 +30,7 @@ def revert(
     message: Annotated[str, typer.Option("--message", "-m", metavar="TEXT")] = "",
     committer: CommitterOption = None,
 ) -> None:
-    """Commit the opposite of what a commit changed."""
+    """Create a commit that reverts another commit."""
     place = parse_ref(branch)
     with session.open() as catalog:
         made = (

@@ -12,6 +12,7 @@ import typer
 
 from reclaim.cli.command import command
 from reclaim.cli.options.found_plan import FoundPlan, PlanArgument, find_plan_anywhere
+from reclaim.cli.options.panels import LOOK_AT, OUTPUT
 from reclaim.cli.session import Session
 from reclaim.cli.views.describe import size
 from reclaim.cli.views.output import Block, Table
@@ -69,18 +70,25 @@ def show(
     everything: AllOption = False,
     reasons: ReasonsOption = False,
     objects: Annotated[
-        bool, typer.Option("--objects", help="List every object that would go.")
+        bool,
+        typer.Option("--objects", help="List every object that would go.", rich_help_panel=LOOK_AT),
     ] = False,
     limit: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="With --objects or --held: at most N.", show_default=False
+            metavar="N",
+            min=1,
+            help="With --objects or --held: at most N.",
+            show_default=False,
+            rich_help_panel=LOOK_AT,
         ),
     ] = None,
     held: Annotated[
         bool,
         typer.Option(
-            "--held", help="List what lifecycle rules match and something holds, and by what."
+            "--held",
+            help="List what lifecycle rules match and something holds, and by what.",
+            rich_help_panel=LOOK_AT,
         ),
     ] = False,
     csv: Annotated[
@@ -89,6 +97,7 @@ def show(
             metavar="FILE",
             help="Write every object that would go as CSV; - for standard output.",
             show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     parquet: Annotated[
@@ -97,6 +106,7 @@ def show(
             metavar="FILE",
             help="Write every object that would go as Parquet.",
             show_default=False,
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
 ) -> None:
@@ -123,7 +133,7 @@ def show(
     if held:
         session.output.answer(HeldAnswer(summary, found, limit))
         return
-    history = read_history(found, everything=everything, all_reasons=reasons)
+    history = read_history(found, everything=everything, all_reasons=reasons, listed_by="--all")
     session.output.answer(replace(summary, commits=history))
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, cast
 import typer
 
 from reclaim.cli.command import command
+from reclaim.cli.options.panels import LOOK_AT
 from reclaim.cli.options.run_names import OTHER_STORE, RUN_HELP, find_id
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
@@ -39,12 +40,15 @@ def undo(
             metavar="STORE",
             help="The store of the run, if it is not of the catalog: SCHEME:LOCATION.",
             show_default=False,
+            rich_help_panel=LOOK_AT,
         ),
     ] = None,
 ) -> None:
-    """Take a run back: an expiration, an apply with --quarantine, the history edit of an apply that
-    deleted, or what a lifecycle run that was cut off has not deleted. Safe to run again."""
-    from reclaim.run.lifecycle.cut_off import can_be_given_up
+    """Undo a run: restore quarantined objects and revert its history changes.
+
+    Of a lifecycle run that was cut off, what is not deleted yet is released. Safe to run again.
+    """
+    from reclaim.run.roots.cut_off import can_be_given_up
     from reclaim.run.undo.undo_edit import edits_alone, undo_edit
     from reclaim.run.undo.undo_run import Undone, undo_run
     from reclaim.run_record import EXPIRE

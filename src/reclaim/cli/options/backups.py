@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reclaim.cli.options.panels import LOOK_AT
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ BackupsOption = Annotated[
     typer.Option(
         "--old-backups",
         help="Also collect copies that the store kept of what it replaced (Icechunk).",
+        rich_help_panel=LOOK_AT,
     ),
 ]
 

@@ -43,6 +43,11 @@ class FoundPlan:
     here: Place
     """Where it was found."""
 
+    @classmethod
+    def at(cls, place: Place, document: PlanDocument) -> FoundPlan:
+        """A plan that lies where it was written."""
+        return cls(place, document, replace(place, url=str(place), prefix=""))
+
     @property
     def moved_to(self) -> Place | None:
         """Where it lies now, if that is not where it was written."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reclaim.cli.options.panels import SAFETY
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -26,16 +27,18 @@ class LimitOptions:
         typer.Option(
             metavar="N",
             min=0,
-            help="Refuse a plan of more objects, before anything is changed.",
+            help="Abort if the plan would delete more than N objects.",
             show_default=False,
+            rich_help_panel=SAFETY,
         ),
     ] = None
     max_bytes: Annotated[
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Refuse a plan of more bytes: 5000000, 500MB, 2GiB.",
+            help="Abort if the plan would delete more bytes: 5000000, 500MB, 2GiB.",
             show_default=False,
+            rich_help_panel=SAFETY,
         ),
     ] = None
 

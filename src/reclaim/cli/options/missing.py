@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reclaim.cli.options.panels import SAFETY
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ MissingOption = Annotated[
     typer.Option(
         "--unsafe-allow-missing-layers",
         help="Continue although layers or snapshots that live ones name are missing.",
+        rich_help_panel=SAFETY,
     ),
 ]
 

@@ -12,6 +12,7 @@ from reclaim.cli.config.settings import BY_KEY, OPTION, current
 from reclaim.cli.options.ages import parse_age
 from reclaim.cli.options.backups import BackupsOption, collect_backups
 from reclaim.cli.options.missing import MissingOption, allow_missing
+from reclaim.cli.options.panels import LOOK_AT, OUTPUT, SAFETY
 from reclaim.errors import AlreadyExists, InvalidInput
 from reclaim.urls import normalize, split
 
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
     from reclaim.stores.observation import Margins
 
 MinAgeOption = Annotated[
-    str, typer.Option(metavar="AGE", help="Younger objects stay, whatever they are.")
+    str,
+    typer.Option(
+        metavar="AGE",
+        help="Never delete objects modified within AGE.",
+        rich_help_panel=LOOK_AT,
+    ),
 ]
 OutOption = Annotated[
     str | None,
@@ -32,6 +38,7 @@ OutOption = Annotated[
         metavar="PLACE",
         help="An empty folder or URL for the plan. Default: in the store.",
         show_default=False,
+        rich_help_panel=OUTPUT,
     ),
 ]
 FractionOption = Annotated[
@@ -41,8 +48,9 @@ FractionOption = Annotated[
         metavar="F",
         min=0.0,
         max=1.0,
-        help="Let a plan take more than 0.9 of all objects.",
+        help="Allow a plan to delete up to this fraction of all objects. Default: 0.9.",
         show_default=False,
+        rich_help_panel=SAFETY,
     ),
 ]
 
@@ -56,8 +64,9 @@ class PlanningOptions:
         str | None,
         typer.Option(
             metavar="PLACE",
-            help="A listing in Parquet (key, size, last_modified), instead of listing.",
+            help="Use a Parquet inventory (key, size, last_modified) instead of listing storage.",
             show_default=False,
+            rich_help_panel=LOOK_AT,
         ),
     ] = None
     out: OutOption = None

@@ -9,6 +9,7 @@ import typer
 
 from reclaim.cli.config.settings import OPTION, current
 from reclaim.cli.options.ages import parse_age
+from reclaim.cli.options.panels import SAFETY
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class QuarantineOptions:
             help="Move objects to quarantine, for `reclaim undo`, or delete them. Default: delete "
             "those of a catalog, move those of other stores.",
             show_default=False,
+            rich_help_panel=SAFETY,
         ),
     ] = None
     markers: Annotated[
@@ -34,6 +36,7 @@ class QuarantineOptions:
         typer.Option(
             "--markers",
             help="With --quarantine, in a bucket with versioning: delete markers, no copies.",
+            rich_help_panel=SAFETY,
         ),
     ] = False
     keep: Annotated[
@@ -43,6 +46,7 @@ class QuarantineOptions:
             help="With --quarantine: how long before `reclaim purge` may delete them. Default: 7d,"
             " or what an earlier apply of the plan promised if that is longer.",
             show_default=False,
+            rich_help_panel=SAFETY,
         ),
     ] = None
 

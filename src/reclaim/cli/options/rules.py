@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reclaim.cli.options.panels import KEEP
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -23,7 +24,14 @@ def _count(period: str) -> Any:
     what = "The last N commits."
     if period != "last":
         what = f"The newest commit in each of the last N {units} that have one."
-    return typer.Option(f"--keep-{period}", metavar="N", min=1, help=what, show_default=False)
+    return typer.Option(
+        f"--keep-{period}",
+        metavar="N",
+        min=1,
+        help=what,
+        show_default=False,
+        rich_help_panel=KEEP,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +40,20 @@ class KeepOptions:
 
     older_than: Annotated[
         str | None,
-        typer.Option(metavar="AGE", help="A duration (30d) or an instant.", show_default=False),
+        typer.Option(
+            metavar="AGE",
+            help="Expire commits older than AGE: a duration (30d) or an instant.",
+            show_default=False,
+            rich_help_panel=KEEP,
+        ),
     ] = None
     keep_within: Annotated[
         str | None,
         typer.Option(
-            metavar="AGE", help="All commits within this time before a tip.", show_default=False
+            metavar="AGE",
+            help="All commits within this time before a tip.",
+            show_default=False,
+            rich_help_panel=KEEP,
         ),
     ] = None
     keep_last: Annotated[int | None, _count("last")] = None
@@ -47,7 +63,12 @@ class KeepOptions:
     keep_monthly: Annotated[int | None, _count("monthly")] = None
     keep_yearly: Annotated[int | None, _count("yearly")] = None
     keep_merge_bases: Annotated[
-        bool, typer.Option("--keep-merge-bases", help="Keep merge bases with the default branch.")
+        bool,
+        typer.Option(
+            "--keep-merge-bases",
+            help="Keep merge bases with the default branch.",
+            rich_help_panel=KEEP,
+        ),
     ] = False
 
     def given(self) -> dict[str, Any]:
@@ -87,17 +108,32 @@ class RuleOptions(KeepOptions):
             metavar="FILE",
             help="Rules by ref, in YAML or JSON; - for standard input.",
             show_default=False,
+            rich_help_panel=KEEP,
         ),
     ] = None
     no_policy: Annotated[
         bool,
-        typer.Option("--no-policy", help="Use no rules, whatever policy is stored with the store."),
+        typer.Option(
+            "--no-policy",
+            help="Use no rules, whatever policy is stored with the store.",
+            rich_help_panel=KEEP,
+        ),
     ] = False
     delete_expired_tags: Annotated[
-        bool, typer.Option("--delete-expired-tags", help="Delete tags at expired commits.")
+        bool,
+        typer.Option(
+            "--delete-expired-tags",
+            help="Delete tags at expired commits.",
+            rich_help_panel=KEEP,
+        ),
     ] = False
     delete_expired_branches: Annotated[
-        bool, typer.Option("--delete-expired-branches", help="Delete branches at expired commits.")
+        bool,
+        typer.Option(
+            "--delete-expired-branches",
+            help="Delete branches at expired commits.",
+            rich_help_panel=KEEP,
+        ),
     ] = False
 
     def read(self) -> Policy | None:

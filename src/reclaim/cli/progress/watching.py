@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, TextIO
 from reclaim.cli.options.verbosity import CURRENT
 from reclaim.cli.progress.gauge import Gauge, Reading
 from reclaim.cli.views.describe import size as readable
+from reclaim.cli.views.output import printable
 from reclaim.model import instant_text
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Face(Protocol):
     def show(self, reading: Reading) -> None: ...
 
     def end(self, stage: Stage) -> None: ...
+
+    def tell(self, line: str) -> None: ...
 
 
 class Watch:
@@ -73,6 +76,10 @@ class Watch:
         self._face.end(stage)
         if self._gauges:
             self._face.begin(self._gauges[-1].stage)
+
+    def tell(self, line: str) -> None:
+        """Show a line on the work of several runs: what is done so far."""
+        self._face.tell(printable(line))
 
     def tick(self) -> None:
         """Show how far the stage is that runs now."""
@@ -162,6 +169,9 @@ class Nothing:
     def end(self, stage: Stage) -> None:
         pass
 
+    def tell(self, line: str) -> None:
+        pass
+
 
 class Bar(Nothing):
     """A line for each stage that is done, and a bar for the one that runs."""
@@ -190,6 +200,9 @@ class Bar(Nothing):
         self._console.print(f"{took}  {stage.name:<16} {facts}", style="dim", markup=False)
         self._progress.update(self._bar, visible=False)
 
+    def tell(self, line: str) -> None:
+        self._console.print(line, style="dim", markup=False)
+
 
 class MinuteLines(Nothing):
     """A line a minute, for logs of schedulers; nothing for a run that takes less."""
@@ -208,6 +221,9 @@ class LogLines(Nothing):
         from reclaim.run.record.stages import FIELDS, as_text
 
         log.info(as_text(reading.fields()), extra={FIELDS: reading.fields()})
+
+    def tell(self, line: str) -> None:
+        log.info(line)
 
 
 def _now() -> str:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from reclaim.cli.options.found_plan import FoundPlan
-from reclaim.cli.views.documents import DecisionDocument
+from reclaim.cli.options.found_plan import FoundPlan, shown
+from reclaim.cli.views.documents import DecisionDocument, Verdict
 from reclaim.cli.views.output import Block
 from reclaim.cli.views.snapshot_rows import (
+    EXPIRED,
     KEPT,
     SnapshotRow,
     folded,
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 
 LIVE = "live"
 """The verdict on a snapshot that stays; see ``run.snapshot_reasons``."""
-COLUMNS = ("id", "written_at", "message", "refs", "verdict", "reasons")
+COLUMNS = ("id", "written_at", "message", "refs", "verdict", "released", "reasons")
 BATCH = 1_000
 
 
 class PlanCommits(TypedDict):
-    """What becomes of each commit; the fields are null if that file of the plan is missing."""
+    """The fate of each commit; the fields are null if that file of the plan is missing."""
 
     going: int | None
     kept: int | None
@@ -44,13 +45,18 @@ class PlanHistory:
     going: pa.Table | None
     """None when the file with the snapshots is not there, of a plan that was copied."""
     staying: pa.Table | None
-    everything: bool
-    all_reasons: bool
+    everything: bool = False
+    all_reasons: bool = False
+    listed_by: str = "--all"
+    """The option or command that lists every snapshot."""
+    edit_only: bool = False
+    """Whether the plan edits the history alone: then those that go leave the history, and nothing
+    is deleted."""
 
     def document(self) -> PlanCommits:
         if self.going is None or self.staying is None:
             return {"going": None, "kept": None, "listed": None, "kept_by": None}
-        listed = [*_rows(self.going), *(_rows(self.staying) if self.everything else ())]
+        listed = [*self._going(), *(_rows(self.staying) if self.everything else ())]
         return {
             "going": self.going.num_rows,
             "kept": self.staying.num_rows,
@@ -62,33 +68,51 @@ class PlanHistory:
         if self.going is None or self.staying is None:
             yield f"(The file with the {self.noun}s of the plan is not here; copy all of it.)"
             return
-        if not self.going.num_rows and not self.everything:
+        if not self.going.num_rows and not self.everything and not self.edit_only:
             return
         yield from going_view(
-            _rows(self.going),
+            self._going(),
             self.going.num_rows,
             self.noun,
             everything=self.everything,
             all_reasons=self.all_reasons,
+            listed_by=self.listed_by,
         )
         if self.everything:
             yield snapshot_table(_rows(self.staying), self.noun, all_reasons=self.all_reasons)
         else:
-            yield from kept_view(_main_reasons(self.staying), self.noun)
+            yield from kept_view(_main_reasons(self.staying), self.noun, listed_by=self.listed_by)
+
+    def _going(self) -> Iterator[SnapshotRow]:
+        assert self.going is not None
+        return _rows(self.going, EXPIRED if self.edit_only else None)
 
 
-def read_history(found: FoundPlan, *, everything: bool, all_reasons: bool) -> PlanHistory:
-    """The snapshots of a plan, from the file beside it."""
+def read_history(
+    found: FoundPlan, *, everything: bool = False, all_reasons: bool = False, listed_by: str = ""
+) -> PlanHistory:
+    """The snapshots of a plan, from the file beside it.
+
+    Of a plan that edits the history alone: those that leave it, and those that stay in it.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    noun = found.document.store.noun
-    if not found.has(found.document.snapshots):
-        return PlanHistory(noun, None, None, everything, all_reasons)
-    rows = found.read(found.document.snapshots, COLUMNS)
-    live = pc.equal(rows.column("verdict").cast(pa.string()), LIVE)
+    document = found.document
+    edit_only = document.history_only is not None
+    listed_by = listed_by or f"reclaim show {shown(found.here)} --all"
+    going = staying = None
+    if found.has(document.snapshots):
+        rows = found.read(document.snapshots, COLUMNS)
+        verdict = rows.column("verdict").cast(pa.string())
+        stays = pc.equal(verdict, LIVE)
+        if edit_only:
+            reached = pc.or_(stays, pc.equal(verdict, EXPIRED))
+            stays = pc.invert(rows.column("released")).filter(reached)
+            rows = rows.filter(reached)
+        going, staying = rows.filter(pc.invert(stays)), rows.filter(stays)
     return PlanHistory(
-        noun, rows.filter(pc.invert(live)), rows.filter(live), everything, all_reasons
+        document.store.noun, going, staying, everything, all_reasons, listed_by, edit_only
     )
 
 
@@ -101,7 +125,7 @@ def _main_reasons(rows: pa.Table) -> dict[str, int]:
     return {one["values"]: one["counts"] for one in pc.value_counts(first).to_pylist()}
 
 
-def _rows(rows: pa.Table) -> Iterator[SnapshotRow]:
+def _rows(rows: pa.Table, decision: Verdict | None = None) -> Iterator[SnapshotRow]:
     for batch in rows.to_batches(max_chunksize=BATCH):
         for row in batch.to_pylist():
             yield SnapshotRow(
@@ -109,6 +133,6 @@ def _rows(rows: pa.Table) -> Iterator[SnapshotRow]:
                 row["written_at"],
                 row["message"] or "",
                 [ref["name"] for ref in row["refs"] or ()],
-                KEPT if row["verdict"] == LIVE else row["verdict"],
+                decision or (KEPT if row["verdict"] == LIVE else row["verdict"]),
                 row["reasons"],
             )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Counts,
         Group,
         HistoryChange,
+        HistoryOnly,
         Lifecycle,
         PlanDocument,
         TooYoung,
@@ -41,7 +42,7 @@ class PlanFound(TypedDict):
     not_recorded: str | None
     """Why the store could not record the plan; then apply it with its digest."""
     commits: PlanCommits | None
-    """In the answer of `show`."""
+    """In the answer of `show`, and of `plan --history-only`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,33 @@ class Summary:
             yield f"  in {shown(self.moved_to)}; written to {where}, and applied only there"
         else:
             yield f"  in {where}"
+        if plan.history_only is not None:
+            yield from self._edit_only(plan.history_only)
+        else:
+            yield from self._objects()
+        for warning in plan.warnings:
+            yield f"Note: {warning}."
+        yield ""
+        yield f"Digest: {plan.digest}"
+        if self.not_recorded:
+            yield (
+                f"Note: the store did not record the plan ({self.not_recorded}). Apply it with "
+                "--digest, or every object is compared with all live data again."
+            )
+        yield from self._next_step()
+
+    def _edit_only(self, how: HistoryOnly) -> Iterator[Block]:
+        """A plan that edits the history and deletes nothing."""
+        of = f" that {' and '.join(how.refs)} reach" if how.refs else ""
+        yield f"An edit of the history{of}: no bytes would be deleted.\n"
+        yield from self._policy()
+        if self.commits is not None:
+            yield from self.commits.view()
+        yield from edit_facts(self.plan)
+
+    def _objects(self) -> Iterator[Block]:
+        """A plan that deletes objects."""
+        plan = self.plan
         if plan.uncommitted is not None:
             yield from _looked_at(plan.uncommitted)
         if plan.lifecycle is not None:
@@ -99,17 +127,13 @@ class Summary:
         if plan.inventory:
             yield f"The objects were taken from the inventory {plan.inventory}."
         yield plan.promise
-        for warning in plan.warnings:
-            yield f"Note: {warning}."
-        yield ""
-        yield f"Digest: {plan.digest}"
-        if self.not_recorded:
-            yield (
-                f"Note: the store did not record the plan ({self.not_recorded}). Apply it with "
-                "--digest, or every object is compared with all live data again."
-            )
+
+    def _next_step(self) -> Iterator[Block]:
+        """The command that comes next."""
+        plan, where = self.plan, shown(self.place)
         here = shown(self.moved_to or self.place)
-        if plan.candidates or plan.dead or plan.edits_history:
+        takes = plan.candidates or (plan.dead and plan.history_only is None)
+        if takes or plan.edits_history:
             shows = f" To see each object: reclaim show {here} --objects" * bool(plan.candidates)
             yield f"Nothing was changed.{shows}"
             store = store_option(plan.store.kind, plan.store.uid)
@@ -130,7 +154,7 @@ class Summary:
         plan = self.plan
         edit = "edit the history" if plan.edits_history else ""
         takes = ""
-        if plan.candidates or plan.dead:
+        if plan.history_only is None and (plan.candidates or plan.dead):
             asked = current()["quarantine"]
             moves = plan.store.quarantines if asked is None else asked
             takes = "move them to quarantine" if moves else "delete them"
@@ -154,10 +178,7 @@ class Summary:
 
     def _history(self) -> Iterator[Block]:
         plan = self.plan
-        if plan.policy_source == STORED:
-            yield f"The policy that is stored with {plan.store.name} was used:"
-        for line in plan.policy:
-            yield f"Policy: {line}."
+        yield from self._policy()
         noun = plan.store.noun
         change = plan.history
         going = plan.expired if change is None else change.released - change.held
@@ -176,10 +197,26 @@ class Summary:
         if self.commits is not None:
             yield from self.commits.view()
 
+    def _policy(self) -> Iterator[Block]:
+        plan = self.plan
+        if plan.policy_source == STORED:
+            yield f"The policy that is stored with {plan.store.name} was used:"
+        for line in plan.policy:
+            yield f"Policy: {line}."
+
+
+def edit_facts(plan: PlanDocument) -> Iterator[str]:
+    """The numbers of a plan that edits the history alone."""
+    noun, change = plan.store.noun, plan.history
+    yield expired(plan.expired, [one.holder for one in plan.held_by], noun)
+    yield _edit(change, noun) if change and plan.edits_history else "The history stays as it is."
+    if plan.deleted_refs:
+        yield f"Refs that go with their {noun}s: {', '.join(plan.deleted_refs)}."
+
 
 def _looked_at(how: Uncommitted) -> Iterator[Block]:
     """How a run on uncommitted data went about it."""
-    kind = "An" if how.mode == "optimized" else "A"
+    kind = "An" if how.mode == "incremental" else "A"
     of = "" if how.branch is None else f" of the branch {how.branch}"
     yield f"{kind} {how.mode} run{of}: {how.why}."
     looked_up = f" and looked up {objects(how.objects_looked_up)}" * bool(how.objects_looked_up)

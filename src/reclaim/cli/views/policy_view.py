@@ -168,10 +168,15 @@ class Explanation:
 
     def _listed(self) -> Iterator[Block]:
         released = self.explained.released
-        options = {"everything": self.everything, "all_reasons": self.all_reasons}
         rows = list(self._rows())
         going = [row for row in rows if row.id in released]
-        yield from going_view(going, len(going), self.noun, **options)
+        yield from going_view(
+            going,
+            len(going),
+            self.noun,
+            everything=self.everything,
+            all_reasons=self.all_reasons,
+        )
         staying = [row for row in rows if row.id not in released]
         if self.everything:
             yield snapshot_table(staying, self.noun, all_reasons=self.all_reasons)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from reclaim.cli.options.panels import OUTPUT
 from reclaim.cli.views.describe import SHORT, first_line, instant, snapshots
 from reclaim.cli.views.documents import DecisionDocument, Verdict
 from reclaim.cli.views.output import Block, Table
@@ -20,10 +21,20 @@ if TYPE_CHECKING:
     from reclaim.model import Decision, Ref, Snapshot
 
 AllOption = Annotated[
-    bool, typer.Option("--all", help="List every commit, those that are kept as well.")
+    bool,
+    typer.Option(
+        "--all",
+        help="List every commit, those that are kept as well.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 ReasonsOption = Annotated[
-    bool, typer.Option("--reasons", help="Every reason of each commit, not the main one alone.")
+    bool,
+    typer.Option(
+        "--reasons",
+        help="Every reason of each commit, not the main one alone.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 SHOWN = 50
 """How many snapshots people are shown unless they ask for all."""
@@ -113,23 +124,31 @@ def folded(main_reasons: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def going_view(
-    going: Iterable[SnapshotRow], count: int, noun: str, *, everything: bool, all_reasons: bool
+    going: Iterable[SnapshotRow],
+    count: int,
+    noun: str,
+    *,
+    everything: bool,
+    all_reasons: bool,
+    listed_by: str = "--all",
 ) -> Iterator[Block]:
-    """The snapshots that go, the first of them unless all are asked for."""
+    """The snapshots that go, the first of them unless all are asked for, as ``listed_by`` does."""
     if not count:
         return
     limit = None if everything else SHOWN
     yield snapshot_table(islice(going, limit), noun, all_reasons=all_reasons)
     if limit is not None and count > limit:
-        yield f"(and {snapshots(count - limit, noun)} more; --all shows them)"
+        yield f"(and {snapshots(count - limit, noun)} more; {listed_by} shows them)"
 
 
-def kept_view(main_reasons: Mapping[str, int], noun: str) -> Iterator[Block]:
+def kept_view(
+    main_reasons: Mapping[str, int], noun: str, *, listed_by: str = "--all"
+) -> Iterator[Block]:
     """The snapshots that stay, folded into counts."""
     if not main_reasons:
         return
     total = sum(main_reasons.values())
-    yield f"Kept, by main reason ({snapshots(total, noun)}; --all lists them):"
+    yield f"Kept, by main reason ({snapshots(total, noun)}; {listed_by} lists them):"
     groups = folded(main_reasons)
     rows = [(str(count), reason) for reason, count in groups[:GROUPS_SHOWN]]
     if rest := groups[GROUPS_SHOWN:]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,11 +10,7 @@ import pyarrow.compute as pc
 from reclaim.engine.answers import Candidates
 from reclaim.engine.lifecycle import (
     EarlierRun,
-    LifecycleCarryRequest,
     LifecycleFindings,
-    LifecycleIndex,
-    LifecycleIndexRequest,
-    LifecycleRead,
     LifecycleSearch,
     PublishRequest,
     RangeFiles,
@@ -24,20 +20,30 @@ from reclaim.engine.lifecycle import (
 )
 from reclaim.engine.local.sampled import count_sampled, own_objects, sample_of
 from reclaim.engine.local.shielding import shielded
-from reclaim.engine.local.uncommitted import ADDRESSES as NAMES
 from reclaim.engine.local.uncommitted import not_among
 from reclaim.engine.requests import FindRequest
-from reclaim.engine.tasks import lifecycle, lifecycle_index, lifecycle_plan, lifecycle_ranges
-from reclaim.engine.tasks.deleting import FAILED
-from reclaim.engine.tasks.indexing import CountedReads
+from reclaim.engine.tasks import lifecycle, lifecycle_plan, lifecycle_ranges
+from reclaim.engine.tasks.index import (
+    CountedReads,
+    IndexCounts,
+    Span,
+    overlapping,
+    read_index,
+    read_ranges,
+)
 from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.lifecycle import ADDRESSES, HELD, RANGES, ROWS
-from reclaim.engine.tasks.lifecycle_index import FOUND, RuleChanges, Span
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits
 from reclaim.engine.tasks.looking_up import guards_of, look_up
+from reclaim.engine.tasks.parts import ADDRESSES as NAMES
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_hashed
+from reclaim.engine.tasks.rule_changes import FOUND, RuleChanges, find_changed_parts, select_rows
+from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.storage import LISTED, Storage
 from reclaim.stores.format import CONTAINERS, Format
+
+Reads = tuple[CountedReads, CountedReads]
+"""The storages with the parts of the index: of earlier runs, and of this one."""
 
 
 class LifecycleSteps:
@@ -54,8 +60,8 @@ class LifecycleSteps:
         tables = list(lifecycle_ranges.expand_metaranges(format, reads, request.metaranges))
         read = len(tables)
         for part in request.known:
-            rows = read_part(own, part)
-            tables.append(lifecycle_ranges.known_ranges(rows, request.renumbering))
+            assert request.renumbering is not None
+            tables.append(request.renumbering.apply(read_part(own, part)))
         ranges = lifecycle_ranges.merge_ranges(tables)
         live = lifecycle_ranges.as_containers(ranges)
         named = lifecycle_ranges.named_metaranges(request.metaranges)
@@ -71,109 +77,51 @@ class LifecycleSteps:
     def _find_by_rules(self, request: FindRequest, search: LifecycleSearch) -> Candidates:
         """Find what lifecycle rules match wherever something refers to it."""
         own = self._open(request.place.url)
+        reads = CountedReads(self._open(search.url)), CountedReads(own)
         notes = LifecycleFindings()
         found = Candidates(lifecycle=notes)
-        found_rows, index = self._find_matched(request.format, search, own, notes)
-        notes.index = index
-        rows = self._rows_of(found_rows, index, search, own, notes)
+        ranges = self._tables(own, search.ranges, RANGES)
+        entries = pa.concat_tables(self._find_matched(request.format, search, ranges, own, reads))
+        rows = self._rows_of(entries, search, RangeBits.of(ranges), reads)
+        notes.index_bytes = sum(source.size for source in reads)
         decision = lifecycle.decide(search.classes, search.names, rows)
         self._plan_by_rules(request, search, decision, found, own)
         return found
 
     def _find_matched(
-        self, format: Format, search: LifecycleSearch, own: Storage, notes: LifecycleFindings
-    ) -> tuple[pa.Table, Sequence[Part]]:
-        """The entries to be decided on, as ``FOUND``; and the index of what was read for it."""
-        ranges = self._tables(own, search.ranges, RANGES)
-        unread = lifecycle_ranges.reached(ranges)
-        found = [FOUND.empty_table()]
-        if (earlier := search.earlier) is not None:
-            known = self._tables(own, earlier.ranges, RANGES)
-            unread = unread.filter(not_among(unread, set(known.column("address").to_pylist())))
-            found += self._find_changed(search, earlier, ranges, known, format, notes)
-        indexed = search.indexed or LifecycleIndex()
-        have = set(self._tables(own, indexed.ranges, RANGES).column("address").to_pylist())
-        unread = unread.filter(not_among(unread, have))
-        now = RangeBits.of(ranges)
-        for part in indexed.parts:
-            rows = lifecycle_index.find_rows_matched(
-                search.classes, now, lifecycle_index.read_index(own, part)
-            )
-            found.append(rows)
-        reads = CountedReads(format.view(self._open(format.root)))
-        tables: list[pa.Table] = []
-        for bits, rows in lifecycle_index.read_ranges(format, reads, unread, notes.read):
-            self._step("read")
-            found.append(lifecycle_index.find_matched(search.classes, bits, rows))
-            tables.append(rows)
-            self._admit(notes.read.entries)
-        parts = lifecycle_index.write_index(own, search.index.at("part"), tables, search.edges)
-        return pa.concat_tables(found), [*indexed.parts, *parts]
-
-    def lifecycle_index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
-        self._step("index")
-        format, place = request.format, request.place
-        own, counts = self._open(place.url), LifecycleRead()
-        containers = self._tables(own, request.containers, CONTAINERS)
-        ranges = lifecycle_ranges.as_ranges(containers)
-        reads = CountedReads(format.view(self._open(format.root)))
-        read = lifecycle_index.read_ranges(format, reads, ranges, counts)
-        tables: list[pa.Table] = []
-        for _, rows in read:
-            tables.append(rows)
-            self._admit(counts.entries)
-        parts = lifecycle_index.write_index(own, place.at("part"), tables, request.edges)
-        return LifecycleIndex(parts, self._write(place, "ranges", RANGES, [ranges]), counts)
-
-    def _find_changed(
-        self,
-        search: LifecycleSearch,
-        earlier: EarlierRun,
-        ranges: pa.Table,
-        known: pa.Table,
-        format: Format,
-        notes: LifecycleFindings,
-    ) -> Iterable[pa.Table]:
-        """The entries that may be judged in another way than by the last run."""
+        self, format: Format, search: LifecycleSearch, ranges: pa.Table, own: Storage, reads: Reads
+    ) -> Iterator[pa.Table]:
+        """The entries that may be judged in another way than by the last run, as ``FOUND``."""
         self._step("changed")
-        store = CountedReads(self._open(earlier.url))
-        now, then = RangeBits.of(ranges), RangeBits.of(known)
+        yield FOUND.empty_table()
+        earlier = search.earlier or EarlierRun((), (), (), BranchClasses((), ()))
+        now, then = RangeBits.of(ranges), RangeBits.of(self._tables(own, earlier.ranges, RANGES))
         changes = RuleChanges(search.classes, now, earlier.classes, then)
-        for part in lifecycle_index.find_changed_parts(changes, ranges, earlier.index):
-            yield changes.find(lifecycle_index.read_index(store, part))
+        old = [*find_changed_parts(changes, ranges, earlier.judged), *search.unjudged]
+        for storage, parts in zip(reads, (old, search.fresh), strict=True):
+            for part in parts:
+                self._step("read")
+                yield changes.find(read_index(storage, part))
+        store, _ = reads
         for part in earlier.carried:
             names = read_part(store, part, ["address"])
             guards = guards_of(format, names)
             yield pa.table([guards, names.column("address")], schema=FOUND)
-        notes.index_bytes += store.size
 
     def _rows_of(
-        self,
-        found: pa.Table,
-        index: Sequence[Part],
-        search: LifecycleSearch,
-        own: Storage,
-        notes: LifecycleFindings,
+        self, found: pa.Table, search: LifecycleSearch, ranges: RangeBits, reads: Reads
     ) -> pa.Table:
         """Every path of the addresses that are decided on."""
         names = set(found.column("address").to_pylist())
         partitions = set(found.column("partition").to_pylist())
-        ranges = RangeBits.of(self._tables(own, search.ranges, RANGES))
-        sources: list[tuple[CountedReads, Part]] = [(CountedReads(own), part) for part in index]
-        store = CountedReads(self._open(search.earlier.url)) if search.earlier else None
-        if store is not None and search.earlier is not None:
-            overlapping = lifecycle_index.overlapping(search.earlier.index, partitions)
-            sources += [(store, part) for part in overlapping]
         tables = [ROWS.empty_table()]
-        for storage, part in sources:
-            self._step("look up")
-            rows = read_part(storage, part)
-            assert Span.of_rows(rows) == Span.of(part)
-            named = [address in names for address in rows.column("address").to_pylist()]
-            tables.append(
-                lifecycle_index.select_rows(ranges, rows.filter(pa.array(named, pa.bool_())))
-            )
-        notes.index_bytes += store.size if store is not None else 0
+        for storage, parts in zip(reads, (search.index, search.fresh), strict=True):
+            for part in overlapping(parts, partitions):
+                self._step("look up")
+                rows = read_part(storage, part)
+                assert Span.of_rows(rows) == Span.of(part)
+                named = [address in names for address in rows.column("address").to_pylist()]
+                tables.append(select_rows(ranges, rows.filter(pa.array(named, pa.bool_()))))
         return pa.concat_tables(tables)
 
     def _plan_by_rules(
@@ -238,38 +186,18 @@ class LifecycleSteps:
         )
         planned = self._tables(own, request.rows, ROWS)
         names = set(planned.column("address").to_pylist())
-        counts, rows = LifecycleRead(), [planned]
+        counts, rows = IndexCounts(), [planned]
         now = RangeBits.of(fresh)
-        for _, entries in lifecycle_index.read_ranges(format, reads, fresh, counts):
+        for _, entries in read_ranges(format, reads, fresh, counts):
             named = [address in names for address in entries.column("address").to_pylist()]
-            rows.append(
-                lifecycle_index.select_rows(now, entries.filter(pa.array(named, pa.bool_())))
-            )
+            rows.append(select_rows(now, entries.filter(pa.array(named, pa.bool_()))))
         whole = pa.concat_tables(rows)
         leaving = lifecycle.find_unmatched(request.classes, whole, request.protect)
         table = pa.table({"address": leaving}, schema=NAMES)
         files = [write_hashed(own, place.at("leaving"), table).address] if len(leaving) else []
         return Rejudged(
-            files, len(leaving), len(tables), fresh.num_rows, counts.ranges, counts.entries
+            files, len(leaving), len(tables), fresh.num_rows, counts.containers, counts.entries
         )
-
-    def carry_matched(self, request: LifecycleCarryRequest) -> Sequence[Part]:
-        self._step("carry")
-        source = self._open(request.source.url)
-        taken = {
-            row["address"]
-            for part in request.journal
-            for row in read_part(source, part).to_pylist()
-            if row["outcome"] != FAILED
-        }
-        left = {
-            address
-            for part in (*request.held, *request.planned)
-            for address in read_part(source, part, ["address"]).column("address").to_pylist()
-        }
-        names = pa.array(sorted(left - taken), pa.string())
-        table = pa.table({"address": names}, schema=NAMES)
-        return self._write(request.place, "part", NAMES, [table])
 
     def publish(self, request: PublishRequest) -> None:
         self._step("publish")

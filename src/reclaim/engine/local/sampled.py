@@ -18,7 +18,7 @@ def sample_of(addresses: Iterable[str], within: Within) -> Sample:
     """The sample of some live addresses."""
     named = pa.chunked_array([pa.array(sorted(set(addresses)), pa.string())])
     sample = Sample()
-    sample.add(named, _keys(named), within)
+    sample.add(named, hashes_of(named), within)
     return sample
 
 
@@ -28,10 +28,11 @@ def own_objects(format: Format) -> Within:
 
 def count_sampled(rows: pa.Table, sample: Sample) -> int:
     """How many of some listed objects are in the sample."""
-    return sampling.count_sampled(_keys(rows.column("address")), sample.keys)
+    return sampling.count_sampled(hashes_of(rows.column("address")), sample.keys)
 
 
-def _keys(addresses: pa.ChunkedArray) -> Keys:
+def hashes_of(addresses: pa.ChunkedArray) -> Keys:
+    """The key of each address, by another hash than that of the engine on Spark."""
     hashes = (
         blake2b(name.lower().encode(), digest_size=8).digest() for name in addresses.to_pylist()
     )

@@ -13,21 +13,13 @@ from reclaim.engine.answers import Candidates
 from reclaim.engine.local.sampled import count_sampled, sample_of
 from reclaim.engine.local.shielding import shielded
 from reclaim.engine.requests import FindRequest
-from reclaim.engine.tasks import indexing, judging, looking_up
-from reclaim.engine.tasks.deleting import FAILED
+from reclaim.engine.tasks import judging, looking_up
+from reclaim.engine.tasks.index import CountedReads
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS
-from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part, read_part, write_part
-from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.engine.tasks.parts import Opener, Part, Place, read_part
+from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.sampling import listed_part
 from reclaim.engine.uncommitted import (
-    Carried,
-    CarryRequest,
-    Copied,
-    CopyRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
     UncommittedFindings,
     UncommittedSearch,
 )
@@ -36,84 +28,12 @@ from reclaim.storage import LISTED, Storage, hashed_files
 Dead = Mapping[str, tuple[str | None, str | None, int]]
 """Addresses that dead containers list: path, kind and cause."""
 
-ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
-
 
 class UncommittedSteps:
     """The part of the local engine for runs on uncommitted data."""
 
     _open: Opener
     _step: Callable[[str], None]
-
-    def index(self, request: IndexRequest) -> Indexed:
-        self._step("index")
-        format, place = request.format, request.place
-        storage, own = format.view(self._open(format.root)), self._open(place.url)
-        known = self._live_names(request.known, own)
-        counts = indexing.IndexCounts()
-        tables: list[pa.Table] = []
-        for part in request.containers:
-            rows = read_part(own, part)
-            fresh = [address not in known for address in rows.column("address").to_pylist()]
-            rows = rows.filter(pa.array(fresh, pa.bool_()))
-            for table in indexing.index_containers(format, storage, rows, counts):
-                tables.append(table)
-                self._admit(counts.rows)
-        whole = pa.concat_tables([indexing.INDEX.empty_table(), *tables])
-        buckets = indexing.bucket_of(whole.column("partition"), request.edges)
-        parts: list[Part] = []
-        for bucket in pc.unique(buckets).to_pylist():
-            rows = whole.filter(pc.equal(buckets, bucket))
-            parts += indexing.write_index(own, place.at(f"part-{bucket}"), [rows])
-        return Indexed(parts, counts)
-
-    def dead_entries(self, request: DeadRequest) -> DeadEntries:
-        self._step("dead")
-        format, place = request.format, request.place
-        storage, own = format.view(self._open(format.root)), self._open(place.url)
-        counts = indexing.DeadCounts()
-        tables = [
-            table
-            for part in request.containers
-            for table in indexing.read_dead(format, storage, read_part(own, part), counts)
-        ]
-        return DeadEntries(self._write(place, "part", READ, tables), counts)
-
-    def carry(self, request: CarryRequest) -> Carried:
-        self._step("carry")
-        source = self._open(request.source.url)
-        taken: set[str] = set()
-        counts: looking_up.GuardCounts = {}
-        for part in request.journal:
-            rows = read_part(source, part)
-            rows = rows.filter(pc.not_equal(rows.column("outcome"), FAILED))
-            taken |= set(rows.column("address").to_pylist())
-            looking_up.add_guards(counts, looking_up.count_guards(request.format, rows))
-        left = {
-            address
-            for part in request.carried
-            for address in read_part(source, part, ["address"]).column("address").to_pylist()
-            if address not in taken
-        }
-        table = pa.table({"address": pa.array(sorted(left), pa.string())}, schema=ADDRESSES)
-        kept = looking_up.in_guards(request.format, table, request.final)
-        return Carried(self._write(request.place, "part", ADDRESSES, [kept]), counts)
-
-    def copy(self, request: CopyRequest) -> Copied:
-        self._step("copy")
-        source = indexing.CountedReads(self._open(request.url))
-        target = self._open(request.place.url)
-        copied = []
-        for number, part in enumerate(request.parts):
-            address = request.place.at(f"part-{number}.parquet")
-            if not request.live:
-                copied.append(copy_part(source, target, part, address))
-                continue
-            rows = read_part(source, part)
-            rows = rows.filter(pc.equal(rows.column("cause"), LIVE))
-            if rows.num_rows:
-                copied.append(write_part(target, address, rows))
-        return Copied(copied, source.size)
 
     def _search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
         """Find candidates by the index, and note what the next run needs."""
@@ -163,7 +83,7 @@ class UncommittedSteps:
     ) -> set[str]:
         """The live containers and what the index says that they list, in small letters."""
         own = self._open(request.place.url)
-        store = indexing.CountedReads(self._open(search.url))
+        store = CountedReads(self._open(search.url))
         live: set[str] = set()
         for part in request.containers.parts:
             rows = read_part(own, part)
@@ -218,7 +138,7 @@ class UncommittedSteps:
         there."""
         format = request.format
         own = self._open(request.place.url)
-        store = indexing.CountedReads(self._open(search.url))
+        store = CountedReads(self._open(search.url))
         named = {
             address
             for storage, parts in ((store, search.carried), (own, search.dead))
@@ -235,14 +155,6 @@ class UncommittedSteps:
         found = looking_up.look_up(storage, rows.filter(free).column("address"))
         notes.missing = looking_up.count_missing(format, rows.filter(free), found)
         return found, looking_up.as_listed(rows.filter(pc.invert(free)).column("address"))
-
-    def _live_names(self, parts: Sequence[Part], storage: Storage) -> set[str]:
-        names: set[str] = set()
-        for part in parts:
-            rows = read_part(storage, part)
-            live = rows.filter(pc.equal(rows.column("cause"), LIVE))
-            names |= set(live.column("address").to_pylist())
-        return names
 
     def _admit(self, objects: int) -> None:
         raise NotImplementedError

@@ -13,14 +13,13 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from reclaim import errors
+from reclaim.engine.work.lines import Work
 from reclaim.errors import ReclaimError, Unavailable
 
 _MARK = "reclaim-error:"
 _RAISED = re.compile(r"^(?!org\.|java|scala)((?:\w+\.)*\w*(?:Error|Exception)\b.*)$", re.M)
 """The last line of a traceback of Python's."""
 _CAUSE = re.compile(r".*SparkException: (.*)")
-
-Work = Callable[[Iterator[pa.Table]], Iterator[pa.Table]]
 
 
 class TaskFailed(Exception):

@@ -5,9 +5,8 @@ How many tasks a job has follows from its work and from the cores of the cluster
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -15,22 +14,24 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from reclaim.engine.spark.cores import count_tasks
-from reclaim.engine.spark.failures import Work, task, translated
+from reclaim.engine.spark.failures import task, translated
 from reclaim.engine.spark.jobs import Jobs
 from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.schemas import spark_schema
 from reclaim.engine.spark.session import PARTITIONS
-from reclaim.engine.spark.work.lines import (
+from reclaim.engine.tasks.parts import Part
+from reclaim.engine.work.lines import (
     LINES,
     PACKED,
+    Lines,
+    Work,
     files_table,
     in_shares,
     packed,
     told,
     unpacked,
 )
-from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks.parts import Part
+from reclaim.engine.work.parts import read_parts
 
 SENT_WITH_TASKS = 1024 * 1024
 """Work of at most so many bytes is sent along with the tasks themselves."""
@@ -115,7 +116,8 @@ class Frames:
         ``shuffled`` are the rows that Spark has to group or join for it.
         """
         self._set_partitions(-(-shuffled // ROWS_OF_A_TASK))
-        spread = rows if isinstance(rows, Spread) else Spread(rows, tally=self._tally)
+        spread = rows if isinstance(rows, Spread) else Spread(rows)
+        spread = replace(spread, tally=self._tally)
         with self.jobs.run():
             return Lines(spread.map(work, LINES).collect())
 
@@ -137,28 +139,3 @@ class Frames:
             with translated():
                 self._spark.conf.set(PARTITIONS, str(partitions))
             self._partitions = partitions
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """The lines that the tasks of a job gave back."""
-
-    rows: Sequence[Any]
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        """The files that they wrote."""
-        return [
-            Part(row["address"], row["rows"], row["sha256"], row["group"])
-            for row in self.rows
-            if row["address"]
-        ]
-
-    def reports(self) -> Iterator[Any]:
-        for row in self.rows:
-            if row["report"]:
-                yield json.loads(row["report"])
-
-    def sum(self, name: str) -> int:
-        """A count in the reports, all together."""
-        return sum(int(report.get(name) or 0) for report in self.reports())

@@ -18,11 +18,8 @@ from pyspark.sql import functions as F
 
 from reclaim.engine.answers import NO_CONTAINERS, Candidates
 from reclaim.engine.lifecycle import (
-    LifecycleCarryRequest,
+    EarlierRun,
     LifecycleFindings,
-    LifecycleIndex,
-    LifecycleIndexRequest,
-    LifecycleRead,
     LifecycleSearch,
     PublishRequest,
     RangeFiles,
@@ -30,10 +27,10 @@ from reclaim.engine.lifecycle import (
     Rejudged,
     RejudgeRequest,
 )
+from reclaim.engine.pipelines.live_keys import Keys, sample_in
 from reclaim.engine.requests import FindRequest
-from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.finding import Finder, Keys, run_here, sample_in
-from reclaim.engine.spark.frames import Frames, Lines, map_rows
+from reclaim.engine.spark.finding import Finder, run_here
+from reclaim.engine.spark.frames import Frames, map_rows
 from reclaim.engine.spark.work import lifecycle, lifecycle_later
 from reclaim.engine.spark.work.lifecycle import (
     ADDRESS_FILE,
@@ -46,16 +43,16 @@ from reclaim.engine.spark.work.lifecycle import (
     SHARE,
     Wanted,
 )
-from reclaim.engine.spark.work.lines import after, files_table
-from reclaim.engine.spark.work.parts import read_parts, write_rows
 from reclaim.engine.spark.work.uncommitted import write_names
-from reclaim.engine.tasks import lifecycle_index, lifecycle_ranges, sampling
+from reclaim.engine.tasks import lifecycle_ranges, sampling
+from reclaim.engine.tasks.index import Span, overlapping
 from reclaim.engine.tasks.judging import Verdict
 from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS
-from reclaim.engine.tasks.lifecycle_index import RuleChanges, Span
 from reclaim.engine.tasks.parts import Part, open_storage, read_part, write_part
+from reclaim.engine.tasks.rule_changes import RuleChanges, find_changed_parts
 from reclaim.engine.tasks.sampling import Sample
-from reclaim.policy.lifecycle.classes import BranchClasses
+from reclaim.engine.work.lines import Lines, Work, after, files_table
+from reclaim.engine.work.parts import read_parts
 
 LOOKED_UP_BY_A_TASK = 500
 """Objects that are worth a task of their own to look them up."""
@@ -94,6 +91,7 @@ class LifecycleJobs:
     def _group_ranges(self, request: RangesRequest) -> Lines:
         listed = self._expanded(request)
         if request.known:
+            assert request.renumbering is not None
             read = partial(lifecycle.read_known, request.place.url, request.renumbering)
             known = self._frames.files(request.known).map(read, RANGES)
             listed = known if listed is None else listed.union(known)
@@ -115,110 +113,56 @@ class LifecycleJobs:
         """Find what rules match wherever something refers to it."""
         notes = LifecycleFindings()
         found = Candidates(lifecycle=notes)
-        wanted = self._match_entries(request, search, notes)
+        # Without an earlier run everything that a rule matches is decided on.
+        wanted = None
+        if search.earlier is not None:
+            wanted = self._find_changed(request, search, search.earlier, notes)
         going: Keys = ()
         if wanted is None or wanted.partitions:
             going = self._find_deduplications(request, search, wanted, notes)
         self._find_objects(request, search, found, going)
         return found
 
-    def _match_entries(
-        self, request: FindRequest, search: LifecycleSearch, notes: LifecycleFindings
-    ) -> Wanted | None:
-        """Read ranges that are in no index; returns what has to be decided on.
-
-        None for all that a rule matches: then everything was read.
-        """
-        url, keys_of = request.place.url, self._finder.keys_of
-        ranges = self._frames.rows_of(url, search.ranges, RANGES).where(F.col("bits") != 0)
-        count = _rows(search.ranges)
-        found: list[Part] = []
-        partitions: set[str] = set()
-        if (earlier := search.earlier) is not None and earlier.ranges:
-            known = self._frames.rows_of(url, earlier.ranges, RANGES).select("address")
-            ranges = ranges.join(known, on="address", how="left_anti")
-        indexed = search.indexed or LifecycleIndex()
-        if indexed.ranges:
-            have = self._frames.rows_of(url, indexed.ranges, RANGES).select("address")
-            ranges = ranges.join(have, on="address", how="left_anti")
-        notes.index = indexed.parts
-        if earlier is not None:
-            for lines in self._find_changed(request, search):
-                found += _of(lines, KEY_FILE)
-                partitions.update(*(report["partitions"] for report in lines.reports()))
-                notes.index_bytes += lines.sum("bytes")
-        if count:
-            tasks = max(1, min(2 * self._frames.tasks, count))
-            read = partial(
-                lifecycle.read_fresh,
-                request.format,
-                search.classes,
-                list(search.edges),
-                search.index,
-                request.work,
-                None if earlier is None else keys_of,
-            )
-            spread = ranges.select(*RANGES.names).repartition(tasks)
-            known_ranges = _rows(indexed.ranges) + _rows(earlier.ranges if earlier else ())
-            lines = self._frames.run(spread, read, shuffled=count + known_ranges)
-            fresh = [part for part in lines.parts if part.group != KEY_FILE]
-            notes.index = [*indexed.parts, *fresh]
-            found += _of(lines, KEY_FILE)
-            for report in lines.reports():
-                notes.read.add(LifecycleRead(**report["read"]))
-                partitions.update(report["partitions"])
-        if earlier is None:
-            return None
-        too_many = self._finder.exceed_lookup(tuple(found))
-        return Wanted(frozenset(partitions), () if too_many else tuple(found))
-
-    def index(self, request: LifecycleIndexRequest) -> LifecycleIndex:
-        """Read live ranges for the index alone."""
-        count = _rows(request.containers)
-        if not count:
-            return LifecycleIndex()
-        read = partial(lifecycle.read_ranges_of, request.place.url)
-        write = partial(write_rows, request.place.below("ranges"))
-        files = self._frames.files(request.containers)
-        written = self._frames.run(files, partial(after, read, write)).parts
-        index = partial(
-            lifecycle.read_fresh,
-            request.format,
-            BranchClasses((), ()),
-            list(request.edges),
-            request.place,
-            request.place,
-            None,
-        )
-        tasks = max(1, min(2 * self._frames.tasks, _rows(written)))
-        spread = self._frames.rows_of(request.place.url, written, RANGES).repartition(tasks)
-        lines = self._frames.run(spread, index)
-        counts = LifecycleRead()
-        for report in lines.reports():
-            counts.add(LifecycleRead(**report["read"]))
-        parts = [part for part in lines.parts if part.group != KEY_FILE]
-        return LifecycleIndex(parts, written, counts)
-
-    def _find_changed(self, request: FindRequest, search: LifecycleSearch) -> Sequence[Lines]:
-        """The keys of what may be judged in another way than by the last run."""
-        earlier, work = search.earlier, request.work
-        assert earlier is not None
-        own, keys_of = open_storage(work.url), self._finder.keys_of
+    def _find_changed(
+        self,
+        request: FindRequest,
+        search: LifecycleSearch,
+        earlier: EarlierRun,
+        notes: LifecycleFindings,
+    ) -> Wanted:
+        """What may be judged in another way than by the last run."""
+        work, keys_of = request.work, self._finder.keys_of
         ranges, known = tuple(search.ranges), tuple(earlier.ranges)
-        tables = [read_part(own, part) for part in ranges]
-        now = pa.concat_tables([RANGES.empty_table(), *tables])
+        own = open_storage(work.url)
+        now = pa.concat_tables([RANGES.empty_table(), *(read_part(own, part) for part in ranges)])
         changes = RuleChanges(
             search.classes,
             lifecycle.load_ranges(work.url, ranges),
             earlier.classes,
             lifecycle.load_ranges(work.url, known),
         )
-        parts = lifecycle_index.find_changed_parts(changes, now, earlier.index)
-        both = search.classes, earlier.classes
-        find = partial(lifecycle.find_changed, earlier.url, ranges, known, both, work, keys_of)
-        carry = partial(lifecycle.find_carried, request.format, earlier.url, work, keys_of)
-        jobs = ((parts, find), (earlier.carried, carry))
-        return [self._run(some, task) for some, task in jobs if some]
+        old = [*find_changed_parts(changes, now, earlier.judged), *search.unjudged]
+        classes = search.classes, earlier.classes
+
+        def find(url: str) -> Work:
+            return partial(lifecycle.find_changed, url, ranges, known, classes, work, keys_of)
+
+        carry = partial(lifecycle.find_carried, request.format, search.url, work, keys_of)
+        jobs = (
+            (old, find(search.url)),
+            (search.fresh, find(request.place.url)),
+            (earlier.carried, carry),
+        )
+        keys: list[Part] = []
+        partitions: set[str] = set()
+        for parts, task in jobs:
+            if parts:
+                lines = self._run(parts, task)
+                keys += _of(lines, KEY_FILE)
+                partitions.update(*(report["partitions"] for report in lines.reports()))
+                notes.index_bytes += lines.sum("bytes")
+        too_many = self._finder.exceed_lookup(tuple(keys))
+        return Wanted(frozenset(partitions), () if too_many else tuple(keys))
 
     def _find_deduplications(
         self,
@@ -229,13 +173,14 @@ class LifecycleJobs:
     ) -> Keys:
         """Decide on addresses by every path that refers to them, partition by partition; returns
         the keys of those that go, to look for them in a listing."""
-        sources = [(request.place.url, part) for part in notes.index]
+        sources = [
+            *((search.url, part) for part in search.index),
+            *((request.place.url, part) for part in search.fresh),
+        ]
         cuts = list(search.edges)
-        if search.earlier is not None and wanted is not None:
-            parts = lifecycle_index.overlapping(search.earlier.index, wanted.partitions)
-            sources += [(search.earlier.url, part) for part in parts]
-            own = open_storage(search.earlier.url)
-            notes.index_bytes += sum(own.head(part.address).size for part in parts)
+        if wanted is not None:
+            chosen = set(overlapping([part for _, part in sources], wanted.partitions))
+            sources = [(url, part) for url, part in sources if part in chosen]
             cuts = self._cuts(wanted, [part for _, part in sources])
         shares = _shares(sources, cuts)
         if not shares:
@@ -256,6 +201,7 @@ class LifecycleJobs:
             tasks = min(len(shares), 2 * self._frames.tasks)
             dealt = [pa.concat_tables(shares[number::tasks]) for number in range(tasks)]
             lines = self._frames.run(self._frames.deal(dealt), decide)
+        notes.index_bytes += lines.sum("bytes")
         notes.rows = _of(lines, ROW_FILE)
         notes.addresses = _of(lines, ADDRESS_FILE)
         notes.held = _of(lines, HELD_FILE)
@@ -374,25 +320,9 @@ class LifecycleJobs:
             _rows(left.parts),
             lines.sum("metaranges"),
             expected,
-            again.sum("ranges"),
+            again.sum("containers"),
             again.sum("entries"),
         )
-
-    def carry(self, request: LifecycleCarryRequest) -> Sequence[Part]:
-        url = request.source.url
-        read = partial(lifecycle_later.read_names, url)
-        stayed = [*request.held, *request.planned]
-        if not stayed:
-            return ()
-        rows = self._frames.files(stayed).map(read, lifecycle_later.NAMES)
-        if request.journal:
-            taken = self._frames.files(request.journal).map(
-                partial(lifecycle_later.read_taken, url), lifecycle_later.NAMES
-            )
-            rows = rows.join(taken, on="address", how="left_anti")
-        count = _rows(stayed) + _rows(request.journal)
-        write = partial(write_rows, request.place)
-        return self._frames.run(rows.distinct(), write, shuffled=count).parts
 
     def publish(self, request: PublishRequest) -> None:
         if request.addresses:

@@ -1,7 +1,7 @@
-"""Runs on uncommitted data on Spark: the index, and finding candidates by it.
+"""Runs on uncommitted data on Spark: finding candidates by the index.
 
-What is live is compared by keys, as ``finding`` does it. The index is cut by partition, and Spark
-sorts it; nothing but counts and the names of partitions comes to the driver.
+What is live is compared by keys, as ``finding`` does it; nothing but counts and the names of
+partitions comes to the driver.
 """
 
 from __future__ import annotations
@@ -10,48 +10,34 @@ from collections.abc import Sequence
 from functools import partial, reduce
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from reclaim.engine.answers import NO_CONTAINERS, Candidates, Objects, Read
+from reclaim.engine.pipelines.finding import count_looked_at, judged
+from reclaim.engine.pipelines.incremental import guards_in
+from reclaim.engine.pipelines.live_keys import Keys, sample_in
 from reclaim.engine.requests import FindRequest
-from reclaim.engine.spark.failures import Work
-from reclaim.engine.spark.finding import Finder, Keys, count_looked_at, judged, run_here, sample_in
-from reclaim.engine.spark.frames import Frames, Lines, Spread, map_rows
-from reclaim.engine.spark.work import candidates, uncommitted
-from reclaim.engine.spark.work.candidates import Source
-from reclaim.engine.spark.work.containers import JOIN_KEY, extra_sources, write_keys
-from reclaim.engine.spark.work.lines import Tables, after, files_table
-from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.spark.work.uncommitted import ADDRESSES, BUCKETED, THERE
-from reclaim.engine.tasks.indexing import DeadCounts, IndexCounts
+from reclaim.engine.spark.finding import Finder, run_here
+from reclaim.engine.spark.frames import Frames, Spread, map_rows
+from reclaim.engine.spark.work import uncommitted
+from reclaim.engine.spark.work.uncommitted import THERE
 from reclaim.engine.tasks.judging import SURVIVORS
-from reclaim.engine.tasks.looking_up import GuardCounts, add_guards
-from reclaim.engine.tasks.parts import Part, open_storage, read_part
-from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.engine.tasks.parts import ADDRESSES, Part
+from reclaim.engine.tasks.reading import READ
 from reclaim.engine.tasks.sampling import listed_part
-from reclaim.engine.uncommitted import (
-    Carried,
-    CarryRequest,
-    Copied,
-    CopyRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
-    UncommittedFindings,
-    UncommittedSearch,
-)
-from reclaim.stores.format import CONTAINERS
+from reclaim.engine.uncommitted import UncommittedFindings, UncommittedSearch
+from reclaim.engine.work import candidates
+from reclaim.engine.work.candidates import Source
+from reclaim.engine.work.containers import JOIN_KEY, extra_sources, write_keys
+from reclaim.engine.work.lines import Lines, Tables, Work, after, files_table
+from reclaim.engine.work.parts import read_parts
 
 LOOKED_UP_BY_A_TASK = 500
 """Objects that are worth a task of their own to look them up."""
 LOOKED_UP_ON_DRIVER, LOOKED_UP_ON_DISK = 1_000, 10_000
 """So many objects are looked up without a job, in a storage that is asked by requests, and on a
 disk."""
-ENTRIES_ON_DRIVER = 100_000
-"""So many entries of containers are read without a job: some ten megabytes."""
 
 
 class UncommittedJobs:
@@ -60,51 +46,6 @@ class UncommittedJobs:
     def __init__(self, frames: Frames, finder: Finder) -> None:
         self._frames = frames
         self._finder = finder
-
-    def index(self, request: IndexRequest) -> Indexed:
-        if not request.containers:
-            return Indexed()
-        count = sum(part.rows for part in request.containers)
-        few = self._few_containers(request.place.url, request.containers, request.known, live=True)
-        if few is not None:
-            write = partial(uncommitted.index_here, request)
-            return _indexed(run_here(write, few))
-        rows = self._containers(request.place.url, request.containers).where(F.col("cause") == LIVE)
-        if request.known:
-            known = self._containers(request.place.url, request.known)
-            names = known.where(F.col("cause") == LIVE).select("address")
-            rows = rows.join(names, on="address", how="left_anti")
-        spread = rows.select(*CONTAINERS.names).repartition(self._tasks(count))
-        entries = map_rows(
-            spread, partial(uncommitted.index_rows, request.format, list(request.edges)), BUCKETED
-        )
-        # One more for the counts.
-        buckets = min(2 * self._frames.tasks, len(request.edges) + 2)
-        sorted_entries = entries.repartition(buckets, "bucket").sortWithinPartitions(
-            "bucket", "partition"
-        )
-        lines = self._frames.run(
-            sorted_entries, partial(uncommitted.write_index, request.place), shuffled=count
-        )
-        return _indexed(lines)
-
-    def dead_entries(self, request: DeadRequest) -> DeadEntries:
-        if not request.containers:
-            return DeadEntries()
-        write = partial(uncommitted.write_dead, request.format, request.place)
-        few = self._few_containers(request.place.url, request.containers, (), live=False)
-        if few is not None:
-            lines = run_here(write, few)
-        else:
-            rows = self._containers(request.place.url, request.containers)
-            count = sum(part.rows for part in request.containers)
-            spread = rows.where(F.col("cause") != LIVE).repartition(self._tasks(count))
-            lines = self._frames.run(spread, write)
-        counts = DeadCounts()
-        for report in lines.reports():
-            found = {**report, "partitions": set(report["partitions"])}
-            counts.add(DeadCounts(**found))
-        return DeadEntries(lines.parts, counts)
 
     def search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
         """Find candidates by the index, and note what the next run needs.
@@ -128,7 +69,7 @@ class UncommittedJobs:
         source = Source(format, request.objects)
         if request.objects.parts:
             count = partial(uncommitted.count_guards, source)
-            notes.guards = _guards(self._run(request.objects.parts, count, here=here))
+            notes.guards = guards_in(self._run(request.objects.parts, count, here=here))
         there, waiting = self._look_up(request, search, committed, held, notes, here=here)
         objects = Objects(request.place.url, [*request.objects.parts, *there])
         notes.carried = waiting
@@ -164,25 +105,6 @@ class UncommittedJobs:
         shuffled = _rows(survivors.parts) + _rows(search.dead)
         lines = self._frames.run(rows.select(*SURVIVORS.names), judge, shuffled=shuffled)
         return judged(found, lines)
-
-    def _few_containers(
-        self, url: str, parts: Sequence[Part], known: Sequence[Part], *, live: bool
-    ) -> pa.Table | None:
-        """The live or dead containers that are not known, if there are so few that the driver
-        reads them by itself."""
-        if not self._fits_driver(parts, known):
-            return None
-        storage = open_storage(url)
-        tables = [read_part(storage, part) for part in parts]
-        rows = pa.concat_tables([CONTAINERS.empty_table(), *tables])
-        is_live = pc.equal(rows.column("cause"), LIVE)
-        rows = rows.filter(is_live if live else pc.invert(is_live))
-        for part in known:
-            there = read_part(storage, part, ["address"]).column("address").combine_chunks()
-            rows = rows.filter(pc.invert(pc.is_in(rows.column("address"), there)))
-        # Whatever has no entries is read, too.
-        entries = rows.num_rows + (pc.sum(rows.column("entries")).as_py() or 0)
-        return rows if entries <= min(ENTRIES_ON_DRIVER, self._finder.driver_row_limit) else None
 
     def _fits_driver(self, *parts: Sequence[Part]) -> bool:
         """Whether less time goes into the work than into the jobs that would spread it."""
@@ -314,39 +236,6 @@ class UncommittedJobs:
         each = rows.groupBy("address").agg(best)
         return each.select("address", "best.path", "best.kind", "best.cause")
 
-    def carry(self, request: CarryRequest) -> Carried:
-        url = request.source.url
-        taken: GuardCounts = {}
-        journal = self._frames.files(request.journal) if request.journal else None
-        if journal is not None:
-            count = partial(uncommitted.count_taken, request.format, url)
-            taken = _guards(self._frames.run(journal, count))
-        if not request.carried:
-            return Carried((), taken)
-        rows = self._frames.files(request.carried).map(
-            partial(uncommitted.read_names, url), ADDRESSES
-        )
-        if journal is not None:
-            gone = journal.map(partial(uncommitted.read_taken, url), ADDRESSES)
-            rows = rows.join(gone, on="address", how="left_anti")
-        write = partial(uncommitted.write_carried, request.format, request.final, request.place)
-        shuffled = _rows(request.carried) + _rows(request.journal)
-        lines = self._frames.run(rows.distinct(), write, shuffled=shuffled)
-        return Carried(lines.parts, taken)
-
-    def copy(self, request: CopyRequest) -> Copied:
-        if not request.parts:
-            return Copied()
-        copy = partial(uncommitted.copy, request.url, request.place, request.live)
-        lines = self._run(request.parts, copy, here=self._fits_driver(request.parts))
-        return Copied(lines.parts, lines.sum("bytes"))
-
-    def _containers(self, url: str, parts: Sequence[Part]) -> DataFrame:
-        return self._frames.rows_of(url, parts, CONTAINERS)
-
-    def _tasks(self, count: int) -> int:
-        return max(1, min(2 * self._frames.tasks, count))
-
 
 def _as_they_are(tables: Tables) -> Tables:
     return tables
@@ -356,23 +245,8 @@ def _rows(parts: Sequence[Part]) -> int:
     return sum(part.rows for part in parts)
 
 
-def _indexed(lines: Lines) -> Indexed:
-    counts = IndexCounts()
-    for report in lines.reports():
-        counts.add(IndexCounts(**report))
-    return Indexed(lines.parts, counts)
-
-
 def _looked_up(lines: Lines, notes: UncommittedFindings) -> tuple[Sequence[Part], Sequence[Part]]:
     """Objects that are there, and addresses that are held."""
-    notes.looked_up, notes.missing = lines.sum("looked_up"), _guards(lines)
+    notes.looked_up, notes.missing = lines.sum("looked_up"), guards_in(lines)
     there = [part for part in lines.parts if part.group == THERE]
     return there, [part for part in lines.parts if part.group != THERE]
-
-
-def _guards(lines: Lines) -> GuardCounts:
-    counts: GuardCounts = {}
-    for report in lines.reports():
-        found = report["guards"].items()
-        add_guards(counts, {guard: (objects, size) for guard, (objects, size) in found})
-    return counts

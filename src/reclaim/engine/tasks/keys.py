@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reclaim.engine.tasks.parts import Part, open_storage, read_part
+from reclaim.engine.tasks.parts import Part, read_part, task_storage
 
 Key = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
@@ -121,7 +121,7 @@ def _hash(strings: _Even | _Uneven, length: int) -> Key:
 @lru_cache(maxsize=2)
 def load(url: str, parts: tuple[Part, ...]) -> Key:
     """All keys of some parts, sorted; once for each process that looks things up in them."""
-    storage = open_storage(url)
+    storage = task_storage(url)
     columns = [read_part(storage, part).column("key").to_numpy() for part in parts]
     if not columns:
         return np.empty(0, np.uint64)
@@ -144,14 +144,14 @@ def among(keys: Key, live: Key) -> npt.NDArray[np.bool_]:
 
 def table(keys: Sequence[Key]) -> pa.Table:
     """Keys as they are written down."""
-    whole = np.sort(np.concatenate([np.empty(0, np.uint64), *keys]))
+    whole = np.unique(np.concatenate([np.empty(0, np.uint64), *keys]))
     return pa.table([pa.array(whole)], schema=KEYS)
 
 
 @lru_cache(maxsize=1)
 def load_causes(url: str, parts: tuple[Part, ...]) -> tuple[Key, Causes]:
     """The keys of what is dead in some parts, sorted, and why; of equal keys the least cause."""
-    storage = open_storage(url)
+    storage = task_storage(url)
     tables = [CAUSES.empty_table(), *(read_part(storage, part) for part in parts)]
     whole = pa.concat_tables(tables)
     keys, causes = (whole.column(name).to_numpy() for name in CAUSES.names)

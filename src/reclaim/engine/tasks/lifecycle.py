@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from reclaim.engine.tasks.keys import keys_of
 from reclaim.globs import glob_regex
 from reclaim.policy.lifecycle.classes import HOLDER, OTHERS, BranchClasses
-from reclaim.stores.format import CODED
 
 Bits = npt.NDArray[np.int64]
 Days = npt.NDArray[np.int32]
@@ -72,17 +71,6 @@ ROWS = pa.schema(
     ]
 )
 """Paths of addresses; the day is that of the latest creation, in days since 1970."""
-
-INDEX = pa.schema(
-    [
-        pa.field("partition", CODED, nullable=False),
-        pa.field("address", pa.string(), nullable=False),
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("day", pa.int32(), nullable=False),
-        pa.field("range", CODED, nullable=False),
-    ]
-)
-"""Entries of ranges that were read so far; in a file of the index all of these are strings."""
 
 ADDRESSES = pa.schema(
     [

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks.indexing import CountedReads
+from reclaim.engine.tasks.index import CountedReads
 from reclaim.engine.tasks.lifecycle import NOBODY, RANGES, ReachNames, numpy_of
 from reclaim.engine.tasks.reading import LIVE, reader_of
-from reclaim.policy.lifecycle.classes import OTHERS
 from reclaim.storage.ahead import read_ahead
 from reclaim.stores.format import CONTAINERS, NO_READ, Format
 
@@ -59,15 +58,6 @@ def merge_ranges(tables: Iterable[pa.Table]) -> pa.Table:
     return merged
 
 
-def without_bits(ranges: pa.Table) -> pa.Table:
-    """Ranges that are known, and of which it is not known what reaches them."""
-    rows = ranges.num_rows
-    nobody = pa.repeat(pa.scalar(NOBODY, pa.int32()), rows)
-    columns = [pa.repeat(pa.scalar(0, pa.int64()), rows), nobody, nobody]
-    names = ["address", "detail", "entries"]
-    return pa.table([*(ranges.column(name) for name in names), *columns], schema=RANGES)
-
-
 @dataclass(frozen=True, slots=True)
 class Renumbering:
     """The numbers that names had in an earlier run, with those of now; ``NOBODY`` for what has no
@@ -94,11 +84,6 @@ class Renumbering:
         return ranges
 
 
-def known_ranges(ranges: pa.Table, renumbering: Renumbering | None) -> pa.Table:
-    """Ranges of an earlier run, as they count now."""
-    return without_bits(ranges) if renumbering is None else renumbering.apply(ranges)
-
-
 def reached(ranges: pa.Table) -> pa.Table:
     """The ranges that something reaches."""
     return ranges.filter(pc.not_equal(ranges.column("bits"), 0))
@@ -116,24 +101,6 @@ def as_containers(ranges: pa.Table) -> pa.Table:
         pa.repeat(pa.scalar(LIVE, pa.int32()), rows),
     ]
     return pa.table(columns, schema=CONTAINERS)
-
-
-def as_ranges(containers: pa.Table) -> pa.Table:
-    """The live ranges among containers, as ``RANGES``, with the bit of any branch."""
-    live = pc.and_(
-        pc.equal(containers.column("cause"), LIVE),
-        pc.not_equal(containers.column("detail"), NO_READ),
-    )
-    found = containers.filter(live)
-    rows = found.num_rows
-    nobody = pa.repeat(pa.scalar(NOBODY, pa.int32()), rows)
-    columns = [
-        *(found.column(name) for name in ("address", "detail", "entries")),
-        pa.repeat(pa.scalar(OTHERS, pa.int64()), rows),
-        nobody,
-        nobody,
-    ]
-    return pa.table(columns, schema=RANGES)
 
 
 def named_metaranges(metaranges: pa.Table) -> pa.Table:

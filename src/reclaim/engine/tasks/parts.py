@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -20,6 +22,9 @@ from reclaim.urls import url_of
 
 ROWS = 500_000
 """How many rows a part has at most."""
+
+ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
+"""Addresses of which nothing else is known."""
 
 Opener = Callable[[str], Storage]
 
@@ -58,6 +63,24 @@ class Part:
 def open_storage(url: str) -> Storage:
     """A storage by its URL, opened once for each process."""
     return ObjectStorage.open(url)
+
+
+_opener: ContextVar[Opener] = ContextVar("opener", default=open_storage)
+
+
+@contextmanager
+def opened_by(opener: Opener) -> Iterator[None]:
+    """Open the storage of tasks in the block by an opener of the engine that runs them."""
+    token = _opener.set(opener)
+    try:
+        yield
+    finally:
+        _opener.reset(token)
+
+
+def task_storage(url: str) -> Storage:
+    """The storage of a task, opened as its engine opens storage."""
+    return _opener.get()(url)
 
 
 def write_part(storage: Storage, address: str, table: pa.Table, *, decoded: bool = False) -> Part:

@@ -24,7 +24,7 @@ from reclaim.run.apply.admission import check_begun, check_plan
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.applying import Applying
 from reclaim.run.apply.collecting import collect
-from reclaim.run.apply.condemning import condemn
+from reclaim.run.apply.condemning import condemn, find_left_whole
 from reclaim.run.apply.confirming import confirm
 from reclaim.run.apply.context import ApplyContext
 from reclaim.run.apply.editing import Editing
@@ -33,7 +33,6 @@ from reclaim.run.apply.finished_plan import applied_by
 from reclaim.run.apply.history_applying import HistoryApplying
 from reclaim.run.apply.left_out import list_left_out
 from reclaim.run.apply.limits import NO_LIMITS, Limits
-from reclaim.run.apply.taking_over import find_left_whole
 from reclaim.run.apply.trust import find_basis, is_trusted
 from reclaim.run.lifecycle.applying import LifecycleApplying, check_lifecycle
 from reclaim.run.plan import plan_file, plan_snapshots
@@ -41,10 +40,10 @@ from reclaim.run.plan.checks import check_budget, check_protected
 from reclaim.run.plan.decide import Decided
 from reclaim.run.plan.plan_document import PlanDocument
 from reclaim.run.plan.plan_snapshots import PlannedSnapshots
-from reclaim.run.plan.protection import remember
 from reclaim.run.record.stages import Silent, Watcher
+from reclaim.run.roots.protection import remember
 from reclaim.run.sweep.removal import DELETE, MARKED, Removal
-from reclaim.run.uncommitted.saving import save_checkpoint
+from reclaim.run.uncommitted.saving import save_uncommitted
 from reclaim.run_record import Phase
 from reclaim.stores.abilities import HeldBackups, HeldQuarantine
 from reclaim.stores.base import Store
@@ -293,7 +292,7 @@ class CollectionApplying(Applying):
             return
         with self._stages.stage("checkpoint"):
             try:
-                saved = save_checkpoint(
+                saved = save_uncommitted(
                     context.store,
                     context.engine,
                     planned,
@@ -307,11 +306,3 @@ class CollectionApplying(Applying):
                 return
         if saved is not None:
             self._writer.replace(checkpoint=saved)
-
-    def _remove_work(self) -> None:
-        super()._remove_work()
-        if self._record.checkpoint:
-            # Copied to where the next run finds it; it may be large.
-            storage = self._context.storage
-            for stored in list(storage.list(self._context.place.at("index"))):
-                storage.delete(stored.address)

@@ -190,6 +190,11 @@ class Applying(ABC):
         return applied
 
     def _remove_work(self) -> None:
-        storage = self._context.storage
-        for stored in list(storage.list(self._context.own.at("work"))):
-            storage.delete(stored.address)
+        context = self._context
+        folders = [context.own.at("work")]
+        if self._record.checkpoint:
+            # Copied to where the next run finds it; it may be large.
+            folders.append(context.place.at("index"))
+        for folder in folders:
+            for stored in list(context.storage.list(folder)):
+                context.storage.delete(stored.address)

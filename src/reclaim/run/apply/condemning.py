@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from reclaim.errors import OutOfTime
+from reclaim.model import SnapshotId
 from reclaim.run.apply.context import ApplyContext
 from reclaim.run.apply.editing import Editing
 from reclaim.run.plan.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.plan.plan_snapshots import PlannedSnapshots
-from reclaim.stores.abilities import HeldGuards
+from reclaim.run.undo.completeness import find_whole
+from reclaim.stores.abilities import HeldGuards, HeldQuarantine
 from reclaim.stores.observation import Observation
 
 ROUNDS = 20
@@ -40,3 +44,18 @@ def condemn(
         f"the history changed faster than its dead {context.store.noun}s could be marked",
         hint="nothing was deleted; apply it again when fewer branches are being deleted",
     )
+
+
+def find_left_whole(context: ApplyContext) -> Sequence[SnapshotId]:
+    """Snapshots that runs which have ended left condemned, if this one can promise them.
+
+    Of some of them an earlier run has deleted a part; nobody can bring those back.
+    """
+    store, held = context.store, context.held
+    if context.removal.name is None or store.deleted or not isinstance(held, HeldQuarantine):
+        return ()
+    left = held.left_condemned()
+    if not left:
+        return ()
+    place = context.work.below("left")
+    return find_whole(store, context.engine, left, place, opener=context.opener)

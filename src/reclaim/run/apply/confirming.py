@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.requests import ConfirmRequest, ExpandRequest
 from reclaim.engine.tasks.parts import Part
@@ -12,8 +13,8 @@ from reclaim.run.apply.context import ApplyContext
 from reclaim.run.plan.dead_snapshots import find_dead, find_dead_ids, live_containers
 from reclaim.run.plan.decide import Decided
 from reclaim.run.plan.plan_snapshots import PlannedSnapshots
-from reclaim.run.plan.promises import keep_needed
-from reclaim.run.plan.protection import hold_protected
+from reclaim.run.roots.protection import hold_protected
+from reclaim.run.roots.roots import hold_roots
 from reclaim.stores.observation import Observation
 
 
@@ -39,14 +40,7 @@ def _hold_needed(
 ) -> Observation:
     """An observation in which all is needed as well that other runs have promised, and that paths
     protect of snapshots which the plan did not know."""
-    seen = keep_needed(
-        seen,
-        context.store,
-        context.engine,
-        besides=context.run,
-        place=context.work,
-        known=_known_containers(context),
-    )
+    seen = hold_roots(seen, context.roots.once_marked(_known_containers(context)))
     known = decided.live | decided.dead.keys() | now.live
     return hold_protected(
         seen,
@@ -79,8 +73,9 @@ def _drop_reached(
     if fresh.num_rows:
         place, known = context.own.below("containers"), _known_containers(context)
         request = ExpandRequest(context.store.format, fresh, place, known=known)
-        revived = context.engine.expand(request)
-    found = context.engine.confirm(
+        revived = pipelines.expand(context.engine, request)
+    found = pipelines.confirm(
+        context.engine,
         ConfirmRequest(
             context.store.format,
             context.basis.candidates,
@@ -90,7 +85,7 @@ def _drop_reached(
             done,
             context.own.below("objects"),
             context.work,
-        )
+        ),
     )
     complete = (
         ("containers of snapshots", fresh.num_rows, revived.of_snapshots),

@@ -7,18 +7,20 @@ from dataclasses import dataclass
 
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Place
+from reclaim.ids import new_uid
 from reclaim.run.apply.admission import exclude_options
 from reclaim.run.apply.exclusion import Exclusion
 from reclaim.run.apply.trust import Basis
 from reclaim.run.plan.checks import check_clock
 from reclaim.run.plan.plan_document import PlanDocument
-from reclaim.run.plan.promises import observe_again
 from reclaim.run.record.stages import Watcher
+from reclaim.run.roots.request import RootRequest
+from reclaim.run.roots.roots import hold_roots
 from reclaim.run.sweep.removal import Removal
 from reclaim.run_record import Phase, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.base import Held, Store
-from reclaim.stores.observation import Observation
+from reclaim.stores.observation import Observation, ObserveRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +85,29 @@ class ApplyContext:
         place = Place(*self.store.place(self.run)).below("work")
         check_clock(self.store, self.store.storage, place)
 
+    @property
+    def roots(self) -> RootRequest:
+        """The request for the roots of the store."""
+        return RootRequest(
+            self.store,
+            self.engine,
+            self.run,
+            self.work,
+            self.opener,
+            left_out=self.exclusion.needing if self.exclusion else (),
+            takes_referenced=self.planned.lifecycle is not None,
+        )
+
     def observe(self) -> Observation:
         """The roots as they are now, if the lock is still held."""
         self.held.lock.check()
-        return observe_again(
-            self.store,
-            self.engine,
-            self.basis.margin,
-            besides=self.run,
-            own=self.own,
-            opener=self.opener,
-            left_out=self.exclusion.needing if self.exclusion else (),
+        seen = self.store.observe(
+            ObserveRequest(
+                self.storage,
+                self.work.at(f"{new_uid()}/"),
+                self.engine,
+                self.basis.margin,
+                settled=True,
+            )
         )
+        return hold_roots(seen, self.roots)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import ExcludeRequest
 from reclaim.engine.tasks.deleting import Outcome
@@ -66,7 +67,7 @@ def exclude(
         candidates, globs, own.below("work").below("included"), own.below(FOLDER), earlier
     )
     try:
-        split = engine.exclude(request)
+        split = pipelines.exclude(engine, request)
     except (PlanRefused, Corrupt) as error:
         damaged = [part.address for part in earlier if part.address in error.message]
         if not damaged:

@@ -66,7 +66,7 @@ def first_record(context: ApplyContext) -> RunRecord:
 def _left_for_next(lifecycle: RecordedLifecycle | None) -> RecordedLifecycle | None:
     if lifecycle is None:
         return None
-    return RecordedLifecycle(dates=lifecycle.dates, checkpoint=lifecycle.checkpoint)
+    return RecordedLifecycle(dates=lifecycle.dates)
 
 
 def _promised(earlier: RunRecord | None) -> Quarantine | None:

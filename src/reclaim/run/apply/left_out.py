@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.requests import ConfirmRequest
 from reclaim.engine.tasks.parts import Part
@@ -21,7 +22,8 @@ def list_left_out(
         return NOTHING_LEFT_OUT
     parts, place = context.exclusion.excluded, context.own.below(FOLDER)
     if done:
-        parts = context.engine.confirm(
+        parts = pipelines.confirm(
+            context.engine,
             ConfirmRequest(
                 context.store.format,
                 parts,
@@ -31,9 +33,9 @@ def list_left_out(
                 done,
                 place.below("left"),
                 context.work,
-            )
+            ),
         ).parts
     write_files(context.storage, context.own, parts)
-    counted = context.engine.verify(parts, place).values()
+    counted = pipelines.verify(context.engine, parts, place).values()
     objects, size = (sum(counts[at] for counts in counted) for at in range(2))
     return LeftOut(tuple(context.globs), objects, size, str(place))

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Part, Place
 from reclaim.errors import InvalidInput, PlanRefused, TooMuch
@@ -116,7 +117,9 @@ def find_basis(
     again = find_candidates(
         store, engine, options, besides=planned.run, watcher=watcher, opener=opener
     ).document
-    both = engine.intersect([file.part for file in again.files], files, own.below("both"))
+    both = pipelines.intersect(
+        engine, [file.part for file in again.files], files, own.below("both")
+    )
     _check_fraction(store, again, both)
     return Basis(again, both, compared=True)
 

@@ -17,10 +17,10 @@ from reclaim.ids import new_uid
 from reclaim.policy import unmatched_rules
 from reclaim.run.doctor import environment
 from reclaim.run.doctor.last_run import find_last, find_lateness
-from reclaim.run.lifecycle.cut_off import can_be_given_up, find_cut_off
-from reclaim.run.plan.promises import unreadable_record
 from reclaim.run.plan.stored_policy import find_stored
 from reclaim.run.purge.orphans import find_orphans
+from reclaim.run.roots.cut_off import can_be_given_up, find_cut_off
+from reclaim.run.roots.promises import unreadable_record
 from reclaim.run_record import COLLECT, Action, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.abilities import Examines, ShowsHistory

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.requests import ConfirmRequest
 from reclaim.engine.tasks.deleting import Deleter
@@ -161,7 +162,8 @@ class LifecycleApplying(Applying):
     def _without_done(self, going: Sequence[Part], closed: frozenset[str]) -> Sequence[Part]:
         """Without what an earlier apply of this plan has taken."""
         context = self._context
-        return context.engine.confirm(
+        return pipelines.confirm(
+            context.engine,
             ConfirmRequest(
                 context.store.format,
                 going,
@@ -171,7 +173,7 @@ class LifecycleApplying(Applying):
                 self._journal.parts(),
                 context.own.below("objects"),
                 context.work,
-            )
+            ),
         ).parts
 
     def _deleter(self) -> Deleter:
@@ -186,7 +188,7 @@ class LifecycleApplying(Applying):
             log.warning("the statistics of run %s were not written: %s", context.run, error)
         lifecycle = self._record.lifecycle
         assert lifecycle is not None
-        if not applied.failed and lifecycle.checkpoint is None:
+        if not applied.failed and self._record.checkpoint is None:
             dates, checkpoint = leave_results(
                 context.store,
                 context.engine,
@@ -196,9 +198,8 @@ class LifecycleApplying(Applying):
                 opener=context.opener,
             )
             self._writer.replace(
-                lifecycle=replace(
-                    lifecycle, dates=dates, checkpoint=checkpoint, forgotten=self._forget()
-                )
+                checkpoint=checkpoint,
+                lifecycle=replace(lifecycle, dates=dates, forgotten=self._forget()),
             )
         return self._end(applied)
 

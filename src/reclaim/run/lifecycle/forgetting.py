@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import ContainerFiles
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import ConfirmRequest
@@ -18,20 +19,18 @@ from reclaim.engine.tasks.judging import CANDIDATES
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.errors import IncompleteRead
 from reclaim.run.plan.plan_document import PlanDocument
-from reclaim.run.record.checkpoints import find_barriers
+from reclaim.run.record.checkpoints import Mode, find_barriers
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import HeldClaims, TakesReferenced
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
-
-FULL = "full"
 
 
 def may_forget(store: Store, planned: PlanDocument, seen: Observation) -> bool:
     """Whether every commit that anybody could read is one that the plan has read, or was made of
     such since."""
     section = planned.lifecycle
-    if section is None or section.mode != FULL or planned.dead or seen.marked:
+    if section is None or section.mode != Mode.FULL or planned.dead or seen.marked:
         return False
     runs = store.runs()
     # An undo since then has brought back commits that the plan has not read.
@@ -70,7 +69,8 @@ def forget_unreferenced(
     count = sum(part.rows for part in containers)
     # An engine reads none where there are said to be none.
     live = ContainerFiles(containers, 0, count, planned.expected.entries)
-    found = engine.confirm(
+    found = pipelines.confirm(
+        engine,
         ConfirmRequest(
             store.format,
             asked,
@@ -80,7 +80,7 @@ def forget_unreferenced(
             (),
             own.below("forgotten"),
             own.below("work"),
-        )
+        ),
     )
     for what, expected, read in (
         ("containers", count, found.read.containers),

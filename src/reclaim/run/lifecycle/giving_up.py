@@ -13,10 +13,10 @@ from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Place
 from reclaim.errors import Conflict, Partial
 from reclaim.ids import new_uid
-from reclaim.run.lifecycle.cut_off import can_be_given_up
 from reclaim.run.lifecycle.settling import Settled, settle
 from reclaim.run.plan.checks import check_clock
 from reclaim.run.record.stages import Stages
+from reclaim.run.roots.cut_off import can_be_given_up
 from reclaim.run.sweep.removal import note_undo_begun
 from reclaim.run_record import GivenUp, Phase, RunRecord
 from reclaim.stores.abilities import TakesReferenced

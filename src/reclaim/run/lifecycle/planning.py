@@ -3,35 +3,21 @@ refers to it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects
 from reclaim.engine.base import Engine
-from reclaim.engine.lifecycle import (
-    EarlierRun,
-    LifecycleIndex,
-    LifecycleSearch,
-    RangeFiles,
-    RangesRequest,
-)
+from reclaim.engine.incremental import CopyRequest, Indexed, IndexRequest
+from reclaim.engine.lifecycle import EarlierRun, LifecycleSearch, RangeFiles, RangesRequest
 from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.lifecycle_ranges import Renumbering
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
-from reclaim.engine.uncommitted import CopyRequest
-from reclaim.errors import (
-    Corrupt,
-    IncompleteRead,
-    InvalidInput,
-    NotFound,
-    PlanRefused,
-    ReclaimError,
-)
-from reclaim.ids import new_run_id
+from reclaim.errors import IncompleteRead, InvalidInput
 from reclaim.model import SnapshotId
 from reclaim.policy.lifecycle import (
     Bounds,
@@ -41,43 +27,49 @@ from reclaim.policy.lifecycle import (
     lifecycle_document,
 )
 from reclaim.policy.lifecycle.classes import BranchClasses
-from reclaim.run.lifecycle.checkpoint import (
-    LIFECYCLE_CHECKPOINTS,
-    LifecycleCheckpoint,
-    find_lifecycle_checkpoint,
-)
+from reclaim.run.lifecycle.checkpoint import LifecycleCheckpoint, read_lifecycle
 from reclaim.run.lifecycle.reach import Reach, find_metaranges, find_reach
-from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.lifecycle.tables import (
     current_rules_table,
     finished_rules,
     potential_commits,
 )
+from reclaim.run.plan.collection import by_partition, list_store
+from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.dead_snapshots import dead_containers, find_dead_ids
 from reclaim.run.plan.decide import Decided
-from reclaim.run.plan.plan_document import File, IndexFile, Lifecycle, LifecycleRuleDate
-from reclaim.run.plan.planning import (
-    FOLDERS,
-    Plan,
-    Planning,
-    PlanOptions,
-    by_partition,
-    record_plan,
+from reclaim.run.plan.indexing import copy_known, find_edges, index_ranges
+from reclaim.run.plan.plan_document import (
+    ContainerCounts,
+    File,
+    IndexFile,
+    Lifecycle,
+    LifecycleRuleDate,
+    PlanSections,
 )
-from reclaim.run.plan.protection import Protection
-from reclaim.run.record.checkpoints import find_passed_barriers
-from reclaim.run.record.stages import Silent, Watcher
+from reclaim.run.plan.plan_kind import (
+    FullRunNeeded,
+    MarkedContainers,
+    ObjectListing,
+    PlanKind,
+    WhyFull,
+)
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.record.checkpoints import (
+    Kind,
+    Start,
+    count_taken,
+    find_passed_barriers,
+    find_start,
+    newest_id,
+)
+from reclaim.run.record.stages import Watcher
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
 
-FULL, INCREMENTAL = "full", "incremental"
 MUCH = 0.5
 """Where a larger part goes of what an earlier run knew, all objects are listed and counted."""
-MOST_BUCKETS = 64
-FEW_BUCKETS = 8
-ROWS_OF_A_BUCKET = 50_000
-"""Entries that are worth a part of the index of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +79,6 @@ class LifecycleOptions:
     policy: LifecyclePolicy
     full: bool = False
     """Whether nothing of earlier runs is used."""
-    indexed: IndexedBefore | None = None
-    """The index that a collection has read just before, for a full run."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedBefore:
-    """An index of ranges that were read, in the storage with the URL ``url``."""
-
-    index: LifecycleIndex
-    url: str
 
 
 def plan_lifecycle(
@@ -125,10 +107,14 @@ def plan_lifecycle(
             hint="collect it with `reclaim gc`",
         )
     check_rules(store, asked.policy)
-    watching = watcher or Silent()
-    run_id = new_run_id(store.clock.now())
-    plan = LifecyclePlanning(store, engine, wanted, asked, run_id, watching, opener).run()
-    return record_plan(store, plan)
+    return make_plan(
+        store,
+        engine,
+        wanted,
+        lambda context, why_full: LifecycleRules(context, asked, why_full),
+        watcher=watcher,
+        opener=opener,
+    )
 
 
 def check_rules(store: Store, policy: LifecyclePolicy) -> None:
@@ -141,136 +127,147 @@ def check_rules(store: Store, policy: LifecyclePolicy) -> None:
     BranchClasses.of(date_rules(policy, store.clock.now().date()))
 
 
-def find_edges(seen: Observation, entries: int, most: int = MOST_BUCKETS) -> Sequence[str]:
-    """Partitions at which an index is cut, so that a part has few of them."""
-    partitions = sorted(seen.closed | seen.open)
-    buckets = min(most, len(partitions), -(-entries // ROWS_OF_A_BUCKET))
-    return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
+class LifecycleRules(PlanKind):
+    """A run of lifecycle rules: it takes what rules match wherever something refers to it."""
 
-
-class _NeedsFullRun(Exception):
-    """An incremental run cannot be sure; says why."""
-
-
-class LifecyclePlanning(Planning):
-    """One such plan in the making."""
+    takes_referenced = True
 
     def __init__(
-        self,
-        store: Store,
-        engine: Engine,
-        options: PlanOptions,
-        asked: LifecycleOptions,
-        run_id: str,
-        watcher: Watcher,
-        opener: Opener,
+        self, context: PlanContext, asked: LifecycleOptions, why_full: WhyFull | None
     ) -> None:
-        super().__init__(store, engine, options, run_id, None, watcher, opener)
+        super().__init__(context)
+        self._store = context.store
+        self._engine = context.engine
         self._asked = asked
-        self._today: date = self._started.date()
+        self._today: date = context.started_at.date()
         self._dated = date_rules(asked.policy, self._today)
         self._classes = BranchClasses.of(self._dated)
-        self._runs = list(store.runs())
-        self._checkpoint, self._why = self._find_checkpoint()
+        self._runs = list(context.store.runs())
+        start = find_start(
+            self._store,
+            context.own_storage,
+            self._runs,
+            Kind.LIFECYCLE,
+            read_lifecycle,
+            full=asked.full,
+        )
+        if why_full is not None:
+            start = start.restarted(why_full.why, damaged=why_full.damaged)
+        self._start: Start[LifecycleCheckpoint] = start
+        self._checkpoint = start.section
         self._decided: Decided | None = None
         self._reach: Reach | None = None
         self._ranges = RangeFiles()
         self._copied: Sequence[Part] = ()
+        self._edges: Sequence[str] = ()
+        self._indexed = Indexed()
+        self._bytes = 0
 
-    def _find_checkpoint(self) -> tuple[LifecycleCheckpoint | None, str]:
-        if self._asked.indexed is not None:
-            return None, "a collection has just read everything"
-        if self._asked.full:
-            return None, "it was asked for"
-        own = self._opener(self._store.storage.url)
-        known = find_lifecycle_checkpoint(self._store, own, self._runs)
-        if isinstance(known, str):
-            return None, known
-        return known, f"the checkpoint of run {known.manifest.run} counts"
-
-    def _plan(self) -> Plan:
-        try:
-            return super()._plan()
-        except _NeedsFullRun as error:
-            self._begin_full(str(error))
-        except (NotFound, Corrupt, PlanRefused) as error:
-            if self._checkpoint is None or not self._is_of_checkpoint(error):
-                raise
-            self._begin_full(f"a file of the checkpoint or of the index is damaged: {error}")
-        return super()._plan()
-
-    def _is_of_checkpoint(self, error: ReclaimError) -> bool:
-        """Whether a file that could not be read is one that an earlier run left."""
-        assert self._checkpoint is not None
-        return any(address in error.message for address in self._checkpoint.addresses())
-
-    def _begin_full(self, why: str) -> None:
-        """Start again, as a full run; nothing of the incremental one is used."""
-        with suppress(ReclaimError):
-            self._tidy(*FOLDERS)
-        self._checkpoint, self._why = None, why
-        self._partitions = {}
-        self._reach, self._ranges, self._copied = None, RangeFiles(), ()
+    def checkpoint_files(self) -> Collection[str]:
+        return self._start.files()
 
     # What is looked at
 
-    def _keep_more(self, seen: Observation) -> Observation:
-        return keep_released(seen, self._store)
+    @property
+    def lists_all(self) -> bool:
+        return self._checkpoint is None
 
-    def _count_versions(self) -> None:
-        # It would list everything; `doctor` says what a bucket keeps.
+    def list(self, place: Place) -> ObjectListing:
         if self._checkpoint is None:
-            super()._count_versions()
-
-    def _list(self, place: Place) -> Objects:
-        if self._checkpoint is None:
-            return super()._list(place)
+            return list_store(self.context, place)
         # What goes is looked up by name. Partitions are known by theirs.
         format = self._store.format
         assert isinstance(format, IndexesEntries)
         folders = format.partition_folders(self._store.storage, None)
-        self._partitions = by_partition(folders)
-        return Objects(place.url, ())
+        return ObjectListing(Objects(place.url, ()), by_partition(folders))
 
-    def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:  # noqa: ARG002
+    def mark(
+        self,
+        seen: Observation,
+        decided: Decided,
+        named: pa.Table,  # noqa: ARG002
+        listing: ObjectListing,  # noqa: ARG002
+    ) -> MarkedContainers:
         self._decided = decided
         self._reach = reach = find_reach(seen, decided, self._classes)
-        place = self._place.below("containers")
         bits: Mapping[SnapshotId, int] | None = None
         if self._checkpoint is not None:
             self._copied = self._copy_known(self._checkpoint)
             bits = self._find_new(self._checkpoint, reach)
         # With the bits of then for as long as these are right: only new commits are asked.
         everything = find_metaranges(seen, reach)
-        metaranges = everything if bits is None else find_metaranges(seen, reach, bits)
-        self._ranges = files = self._engine.lifecycle_ranges(
-            RangesRequest(
-                self._store.format,
-                metaranges,
-                place,
-                known=self._copied,
-                renumbering=None
-                if bits is None or self._checkpoint is None
-                else Renumbering.of(self._checkpoint.names, reach.names),
-            )
+        request = RangesRequest(
+            self._store.format, everything, self.context.place.below("containers")
         )
+        if bits is not None and self._checkpoint is not None:
+            request = replace(
+                request,
+                metaranges=find_metaranges(seen, reach, bits),
+                known=self._copied,
+                renumbering=Renumbering.of(self._checkpoint.names, reach.names),
+            )
+        metaranges = request.metaranges
+        self._ranges = files = self._engine.lifecycle_ranges(request)
         if files.metaranges != metaranges.num_rows:
             raise IncompleteRead(
                 f"{metaranges.num_rows} metaranges were expected and {files.metaranges} were read",
                 hint="nothing was planned; run it again, and look at the storage if it repeats",
             )
-        return ContainerFiles(
+        self._index_ranges(seen, files)
+        containers = ContainerFiles(
             files.containers,
             of_snapshots=everything.num_rows - metaranges.num_rows + files.metaranges,
             containers=files.ranges,
             entries=files.entries,
         )
+        # Live containers list what goes, so none of them covers what is promised.
+        return MarkedContainers(
+            containers, covering=(), dead=self._expand_dead(seen, decided, containers)
+        )
+
+    def _expand_dead(
+        self, seen: Observation, decided: Decided, containers: ContainerFiles
+    ) -> ContainerFiles:
+        """The containers of dead commits, where their paths may be protected."""
+        dead = find_dead_ids(seen, decided) if seen.protect else frozenset()
+        named = dead_containers(seen, dead)
+        if not named.num_rows:
+            return containers
+        # Paths of what live ranges list are judged with their entries.
+        place, known = self.context.work.below("dead"), self._ranges.containers
+        return pipelines.expand(
+            self._engine, ExpandRequest(self._store.format, named, place, known=known)
+        )
 
     def _copy_known(self, checkpoint: LifecycleCheckpoint) -> Sequence[Part]:
         """The ranges of the checkpoint, where all other files of the plan are."""
-        place = self._place.below("work").below("known")
+        place = self.context.work.below("known")
         url = self._store.storage.url
-        return self._engine.copy(CopyRequest(checkpoint.ranges, url, place)).parts
+        copied = pipelines.copy(self._engine, CopyRequest(checkpoint.ranges, url, place))
+        self._bytes += copied.bytes
+        return copied.parts
+
+    def _index_ranges(self, seen: Observation, files: RangeFiles) -> None:
+        """Read the ranges that the index does not have, or not for sure."""
+        self._edges = find_edges(seen, files.entries, whole=self._start.checkpoint is None)
+        since = copy_known(self.context, self._start)
+        self._bytes += since.bytes
+        self._indexed = index_ranges(
+            self._engine,
+            IndexRequest(
+                self._store.format,
+                files.containers,
+                # Those of then, and what was read since: all entries of that are looked at.
+                [*self._copied, *since.parts],
+                self._edges,
+                self.context.place.below("index"),
+            ),
+            ContainerCounts(
+                of_snapshots=files.metaranges,
+                containers=files.ranges + files.metaranges,
+                entries=files.entries,
+            ),
+        )
 
     def _find_new(
         self, checkpoint: LifecycleCheckpoint, reach: Reach
@@ -285,97 +282,47 @@ class LifecyclePlanning(Planning):
             return None
         return {one: bits for one, bits in reach.bits.items() if one not in then}
 
-    def _edges(self, seen: Observation) -> Sequence[str]:
-        most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
-        return find_edges(seen, self._ranges.entries, most)
-
-    def _find_protection(self, seen: Observation, containers: ContainerFiles) -> Protection:
-        assert self._decided is not None
-        dead = find_dead_ids(seen, self._decided) if seen.protect else frozenset()
-        named = dead_containers(seen, dead)
-        if named.num_rows:
-            # Paths of what live ranges list are judged with their entries.
-            place, known = self._place.below("work").below("dead"), self._ranges.containers
-            request = ExpandRequest(self._store.format, named, place, known=known)
-            containers = self._engine.expand(request)
-        return super()._find_protection(seen, containers)
-
-    def _covering(self, containers: ContainerFiles) -> Sequence[Part]:  # noqa: ARG002
-        # Here live containers list what goes: all that is promised has to be named.
-        return ()
-
     # What is found
 
-    def _find(self, request: FindRequest, seen: Observation) -> Candidates:
+    def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         assert self._reach is not None
-        checkpoint = self._checkpoint
-        indexed = None if self._asked.indexed is None else self._copy_indexed(self._asked.indexed)
+        manifest = self._start.checkpoint.manifest if self._start.checkpoint else None
+        checkpoint, earlier = self._checkpoint, None
+        if checkpoint is not None and manifest is not None:
+            earlier = EarlierRun(
+                manifest.parts_until(checkpoint.section),
+                checkpoint.carried,
+                self._copied,
+                checkpoint.classes,
+            )
         search = LifecycleSearch(
             classes=self._classes,
             names=self._reach.names,
             ranges=self._ranges.parts,
-            edges=self._edges(seen),
-            index=self._place.below("index"),
-            indexed=indexed,
-            found=self._place.below("lifecycle"),
-            earlier=None
-            if checkpoint is None
-            else EarlierRun(
-                self._store.storage.url,
-                checkpoint.index,
-                checkpoint.carried,
-                self._copied,
-                checkpoint.classes,
-            ),
+            edges=self._edges,
+            url=self._store.storage.url,
+            index=manifest.parts_since(None) if manifest else (),
+            fresh=self._indexed.parts,
+            found=self.context.place.below("lifecycle"),
+            earlier=earlier,
         )
-        found = self._engine.find(replace(request, lifecycle=search))
-        notes = found.lifecycle
-        assert notes is not None
-        self._check_read(found)
-        # Of the other ranges an earlier run has counted what was read.
-        known = self._ranges.entries - notes.read.expected_entries
-        found.read.entries = notes.read.entries + known
-        found.read.containers = notes.read.ranges + self._ranges.ranges - notes.read.expected
+        found = pipelines.find(self._engine, replace(request, lifecycle=search))
+        # Of the ranges that the index has, an earlier run has counted what was read.
+        counts = self._indexed.counts
+        found.read.entries = counts.known_entries + counts.entries
+        found.read.containers = counts.known + counts.containers - self._ranges.metaranges
         return found
 
-    def _copy_indexed(self, before: IndexedBefore) -> LifecycleIndex:
-        """The index that a collection made, where all other files of the plan are."""
-        place = self._place.below("index").below("before")
-        parts, ranges = (
-            self._engine.copy(CopyRequest(parts, before.url, place.below(name))).parts
-            for name, parts in (("parts", before.index.parts), ("ranges", before.index.ranges))
-        )
-        return LifecycleIndex(parts, ranges)
+    def sections(self, seen: Observation, candidates: Candidates) -> PlanSections:  # noqa: ARG002
+        return PlanSections(lifecycle=self._section(candidates))
 
-    def _check_read(self, found: Candidates) -> None:
-        """Refuse when less was read than there must be."""
-        notes = found.lifecycle
-        assert notes is not None
-        read = notes.read
-        pairs = [
-            ("ranges", read.expected, read.ranges),
-            ("entries", read.expected_entries, read.entries),
-        ]
-        if self._checkpoint is None and self._asked.indexed is None:
-            pairs += [
-                ("ranges", self._ranges.ranges, read.ranges),
-                ("entries", self._ranges.entries, read.entries),
-            ]
-        for what, expected, count in pairs:
-            if expected != count:
-                raise IncompleteRead(
-                    f"{expected} {what} were expected for lifecycle rules and {count} were read",
-                    hint="nothing was planned; run it again, and look at the storage if it repeats",
-                    expected=expected,
-                    read=count,
-                )
-
-    def _lifecycle(self, found: Candidates) -> Lifecycle:
+    def _section(self, found: Candidates) -> Lifecycle:
         notes, checkpoint, reach = found.lifecycle, self._checkpoint, self._reach
+        start, counts = self._start, self._indexed.counts
         assert notes is not None
         assert reach is not None
-        place = self._place.below("lifecycle")
-        commits = write_part(self._storage, place.at("commits.parquet"), reach.commits())
+        place = self.context.place.below("lifecycle")
+        commits = write_part(self.context.storage, place.at("commits.parquet"), reach.commits())
         objects = notes.objects
         if checkpoint is not None:
             objects = self._count_known(checkpoint, going=sum(part.rows for part in found.parts))
@@ -383,8 +330,8 @@ class LifecyclePlanning(Planning):
             today=self._today,
             policy=lifecycle_document(self._asked.policy),
             rules=[LifecycleRuleDate.of(rule) for rule in self._dated],
-            mode=FULL if checkpoint is None else INCREMENTAL,
-            why=self._why,
+            mode=start.mode,
+            why=start.why,
             commits=File.of(commits),
             holders=list(reach.names.holders),
             branches=list(reach.names.branches),
@@ -398,16 +345,18 @@ class LifecyclePlanning(Planning):
             gone=notes.gone,
             objects_known=objects,
             bytes_read=self._ranges.bytes
-            + notes.read.bytes
+            + self._bytes
+            + counts.bytes
             + notes.index_bytes
+            + start.size
             + (checkpoint.bytes if checkpoint else 0),
-            ranges_read=notes.read.ranges,
+            ranges_read=counts.ranges,
             metaranges_read=self._ranges.metaranges,
-            base=LIFECYCLE_CHECKPOINTS.newest_id(self._runs),
-            generation=0 if checkpoint is None else checkpoint.manifest.generation + 1,
+            base=newest_id(self._runs),
+            generation=start.generation,
             barriers=sorted(find_passed_barriers(self._runs)),
-            index=[IndexFile.of(part) for part in notes.index],
-            known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
+            index=[IndexFile.of(part) for part in self._indexed.parts],
+            indexed=[File.of(part) for part in self._indexed.ranges],
         )
 
     def _count_known(self, checkpoint: LifecycleCheckpoint, going: int) -> int:
@@ -416,16 +365,15 @@ class LifecyclePlanning(Planning):
         What came since is not counted, for a range that is written again lists old objects too. So
         where much of what is known goes, everything is listed.
         """
-        since = (run for run in self._runs if run.started_at >= checkpoint.manifest.made_at)
-        taken = sum(run.counts.objects for run in since)
-        objects = max(0, checkpoint.manifest.objects - taken)
+        taken = count_taken(self._runs, checkpoint.section)
+        objects = max(0, checkpoint.section.objects - taken)
         if going > MUCH * objects:
-            raise _NeedsFullRun(f"{going} of at least {objects} objects would go")
+            raise FullRunNeeded(f"{going} of at least {objects} objects would go")
         return objects
 
     def _write_current_rules(self, place: Place) -> Part:
         table = current_rules_table(self._dated, finished_rules(self._runs))
-        return write_part(self._storage, place.at("current_rules.parquet"), table)
+        return write_part(self.context.storage, place.at("current_rules.parquet"), table)
 
     def _write_potential_commits(self, place: Place) -> Part:
         assert self._reach is not None
@@ -439,4 +387,4 @@ class LifecyclePlanning(Planning):
             bounds,
             checkpoint.commits if checkpoint is not None and comparable else None,
         )
-        return write_part(self._storage, place.at("potential_commits.parquet"), table)
+        return write_part(self.context.storage, place.at("potential_commits.parquet"), table)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.requests import ConfirmRequest
 from reclaim.engine.tasks.parts import Part, hashed_part, read_part
@@ -16,14 +17,13 @@ from reclaim.ids import new_uid
 from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
 from reclaim.run.apply.context import ApplyContext
 from reclaim.run.lifecycle.rejudging import rejudge
-from reclaim.run.lifecycle.released import keep_released
 from reclaim.run.plan import plan_snapshots
 from reclaim.run.plan.checks import check_budget, check_protected, find_newly_protected
 from reclaim.run.plan.dead_snapshots import find_dead_ids
 from reclaim.run.plan.decide import KEEPS_ALL, Decided, decide_seen
-from reclaim.run.plan.promises import keep_needed
-from reclaim.run.plan.protection import hold_protected
 from reclaim.run.record.record_writer import RecordWriter
+from reclaim.run.roots.protection import hold_protected
+from reclaim.run.roots.roots import hold_roots
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import HeldClaims, HeldGuards, TakesReferenced
 from reclaim.stores.observation import Observation
@@ -58,7 +58,7 @@ class Promotion:
                 return document
         raise PlanRefused(
             f"the lifecycle rules of {self._store.name} were changed since the plan was made",
-            hint="nothing was deleted; plan it again: reclaim lifecycle run REPO --plan",
+            hint="nothing was deleted; plan it again: reclaim plan REPO --lifecycle",
         )
 
     def find_unneeded(self, done: Sequence[Part]) -> Sequence[Part]:
@@ -72,17 +72,11 @@ class Promotion:
         context = self._context
         if isinstance(context.held, HeldGuards):
             context.held.close_overdue()
-        seen = keep_needed(
-            self.observe(),
-            self._store,
-            self._engine,
-            besides=context.run,
-            place=context.work,
-            # Live containers list candidates here, so that all that is promised has to be read.
-            known=(),
-        )
+        # Live containers list candidates here, so that all that is promised has to be read.
+        seen = hold_roots(context.observe(), context.roots.once_marked(known=()))
         check_protected(self._store, context.planned, seen)
-        found = self._engine.confirm(
+        found = pipelines.confirm(
+            self._engine,
             ConfirmRequest(
                 self._store.format,
                 context.basis.candidates,
@@ -92,7 +86,7 @@ class Promotion:
                 done,
                 context.own.below("objects"),
                 context.work,
-            )
+            ),
         )
         if found.read.held != seen.held_count:
             raise IncompleteRead(
@@ -123,7 +117,7 @@ class Promotion:
         """
         context = self._context
         for number in range(1, ROUNDS + 1):
-            seen = self.observe()
+            seen = self._context.observe()
             check_protected(self._store, context.planned, seen)
             now = decide_seen(KEEPS_ALL, seen)
             judged = rejudge(
@@ -174,7 +168,7 @@ class Promotion:
     def check_still_wanted(self) -> Observation:
         """The roots of now, for a run that was cut off; refused if what it takes was protected
         since."""
-        seen = self.observe()
+        seen = self._context.observe()
         if more := find_newly_protected(self._context.planned, seen):
             raise PlanRefused(
                 f"{self._store.name} protects {', '.join(more)} since the plan was made; give the "
@@ -195,10 +189,6 @@ class Promotion:
                 hint="nothing was deleted; apply it again",
             )
 
-    def observe(self) -> Observation:
-        """The roots as they are now; what other runs can bring back holds its commits."""
-        return keep_released(self._context.observe(), self._store)
-
     def claimed(self, candidates: Sequence[Part]) -> Sequence[Part]:
         """The candidates that the store has as claimed by this run: these go, and nothing else."""
         context = self._context
@@ -206,7 +196,7 @@ class Promotion:
         parts = [
             hashed_part(file, rows) for file, rows in zip(written.files, written.rows, strict=True)
         ]
-        going = self._engine.intersect(candidates, parts, context.own.below("going"))
+        going = pipelines.intersect(self._engine, candidates, parts, context.own.below("going"))
         if count_rows(going) != written.count:
             raise IncompleteRead(
                 f"the store has {written.count} addresses that run {context.run} claimed, and the "

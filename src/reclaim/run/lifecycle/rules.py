@@ -58,6 +58,20 @@ def find_lifecycle(store: Store) -> StoredLifecycle:
     return decode_lifecycle(document, repository=store.name)
 
 
+def has_rules(store: Store) -> bool:
+    """Whether lifecycle rules are stored with a store."""
+    return (
+        not store.deleted
+        and isinstance(store, TakesReferenced)
+        and store.stored_lifecycle() is not None
+    )
+
+
+def has_enabled_rule(store: Store) -> bool:
+    """Whether at least one of the lifecycle rules that are stored with a store is enabled."""
+    return has_rules(store) and bool(find_lifecycle(store).policy.enabled_rules)
+
+
 def nothing_stored(store: Store) -> NotFound:
     """The error for a store without lifecycle rules."""
     return NotFound(

@@ -9,21 +9,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
-from reclaim.engine.lifecycle import LifecycleCarryRequest
+from reclaim.engine.incremental import CarryRequest, CopyRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part
-from reclaim.engine.uncommitted import CopyRequest
 from reclaim.errors import ReclaimError
-from reclaim.run.lifecycle.checkpoint import LIFECYCLE_CHECKPOINTS, LifecycleManifest
-from reclaim.run.lifecycle.tables import FOLDER, publish_tables
-from reclaim.run.plan.plan_document import File, IndexFile, PlanDocument
-from reclaim.run.record.checkpoints import store_name, write_manifest
+from reclaim.run.lifecycle.tables import publish_tables
+from reclaim.run.plan.plan_document import File, PlanDocument
+from reclaim.run.record.checkpoints import LifecycleSection
+from reclaim.run.record.saving import save_checkpoint
 from reclaim.run_record import RecordedRule, SavedManifest
+from reclaim.storage import Storage
 from reclaim.stores.base import Store
 
 log = logging.getLogger(__name__)
-
-CHECKPOINTS, INDEX = "checkpoints", "index"
 
 
 def leave_results(
@@ -51,21 +50,14 @@ def leave_results(
     except ReclaimError as error:
         log.warning("the tables of run %s were not published: %s", planned.run, error)
     try:
-        saved = save_lifecycle_checkpoint(
-            store, engine, planned, place, journal=journal, opener=opener
-        )
+        saved = save_lifecycle(store, engine, planned, place, journal=journal, opener=opener)
     except ReclaimError as error:
         log.warning("run %s leaves no checkpoint: %s", planned.run, error)
         return dates, None
     return dates, saved
 
 
-def lifecycle_place(store: Store, folder: str) -> Place:
-    """A folder of what lifecycle runs leave in a store."""
-    return Place(store.storage.url, f"{store.format.prefix}{FOLDER}/{folder}/")
-
-
-def save_lifecycle_checkpoint(
+def save_lifecycle(
     store: Store,
     engine: Engine,
     planned: PlanDocument,
@@ -74,48 +66,42 @@ def save_lifecycle_checkpoint(
     journal: Sequence[Part],
     opener: Opener,
 ) -> SavedManifest | None:
-    """Write the checkpoint of a run; the part for its record, or None if it leaves none.
+    """Write the checkpoint of a run; ``journal`` has what became of its objects."""
+    notes = planned.lifecycle
+    if notes is None:
+        return None
 
-    ``place`` is where the plan is; ``journal`` has what became of its objects.
-    """
-    section = planned.lifecycle
-    if section is None:
-        return None
-    if not LIFECYCLE_CHECKPOINTS.is_next(store.runs(), section.base, section.barriers):
-        return None
-    own = lifecycle_place(store, CHECKPOINTS).below(planned.run)
-    index = lifecycle_place(store, INDEX).below(planned.run)
-    storage = opener(own.url)
-    copied = engine.copy(CopyRequest([file.part for file in section.index], place.url, index)).parts
-    ranges = engine.copy(
-        CopyRequest([file.part for file in section.ranges], place.url, own.below("ranges"))
-    ).parts
-    carried = engine.carry_matched(
-        LifecycleCarryRequest(
-            [file.part for file in section.held],
-            [file.part for file in planned.files],
-            journal,
-            place,
-            own.below("carried"),
+    def write_section(own: Place, storage: Storage) -> LifecycleSection:
+        ranges = pipelines.copy(
+            engine,
+            CopyRequest([file.part for file in notes.ranges], place.url, own.below("reached")),
+        ).parts
+        carried = pipelines.carry(
+            engine,
+            CarryRequest(
+                store.format,
+                [file.part for file in (*notes.held, *planned.files)],
+                journal,
+                place,
+                own.below("carried"),
+            ),
+        ).parts
+        commits = copy_part(
+            opener(place.url), storage, notes.commits.part, own.at("commits.parquet")
         )
-    )
-    commits = copy_part(opener(place.url), storage, section.commits.part, own.at("commits.parquet"))
-    storage.flush(part.address for part in (*copied, *ranges, *carried, commits))
-    manifest = LifecycleManifest(
-        run=planned.run,
-        store=store_name(store),
-        made_at=planned.read_at,
-        today=section.today,
-        rules=section.rules,
-        generation=section.generation,
-        barriers=section.barriers,
-        # Without what was taken: by what is left it is told when a plan takes too much.
-        objects=max(0, section.objects_known - sum(part.rows for part in journal)),
-        holders=section.holders,
-        branches=section.branches,
-        commits=File.of(commits),
-        ranges=[File.of(part) for part in ranges],
-        carried=[File.of(part) for part in carried],
-        index=[*section.known_index, *(IndexFile.of(part) for part in copied)],
-    )
-    return write_manifest(storage, own, manifest)
+        return LifecycleSection(
+            run=planned.run,
+            made_at=planned.started_at,
+            generation=notes.generation,
+            today=notes.today,
+            rules=notes.rules,
+            # Without what was taken: by what is left it is told when a plan takes too much.
+            objects=max(0, notes.objects_known - sum(part.rows for part in journal)),
+            holders=notes.holders,
+            branches=notes.branches,
+            commits=File.of(commits),
+            ranges=[File.of(part) for part in ranges],
+            carried=[File.of(part) for part in carried],
+        )
+
+    return save_checkpoint(store, engine, planned, place, write_section, opener=opener)

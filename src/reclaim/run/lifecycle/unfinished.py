@@ -19,7 +19,6 @@ from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
 from reclaim.run.apply.admission import exclude_options
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.apply.limits import NO_LIMITS, Limits
-from reclaim.run.lifecycle.cut_off import find_cut_off
 from reclaim.run.lifecycle.done_before import DoneBefore
 from reclaim.run.plan import plan_file
 from reclaim.run.plan.checks import check_files
@@ -27,6 +26,7 @@ from reclaim.run.plan.plan_document import PlanDocument
 from reclaim.run.record.journal import Journal
 from reclaim.run.record.known_lists import known_lists
 from reclaim.run.record.stages import Watcher
+from reclaim.run.roots.cut_off import find_cut_off
 from reclaim.run.sweep.removal import DELETE, OPTIONS, Removal, removal_of
 from reclaim.run_record import Action, RunRecord
 from reclaim.stores.abilities import TakesReferenced

@@ -11,6 +11,7 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.looking_up import look_up
@@ -106,7 +107,7 @@ def check_files(engine: Engine, storage: Storage, place: Place, planned: PlanDoc
     """Refuse a plan of which a file is gone, was changed, or lists anything else than the summary
     says; ``storage`` is that of the plan."""
     files = [file.part for file in (*planned.files, *planned.containers)]
-    counted = engine.verify(files, place)
+    counted = pipelines.verify(engine, files, place)
     check_counted(planned, counted, plan_snapshots.read(storage, planned.snapshots.part))
 
 

@@ -21,7 +21,7 @@ from reclaim.run.plan import plan_file, plan_snapshots
 from reclaim.run.plan.checks import check_clock
 from reclaim.run.plan.dead_snapshots import find_dead_ids
 from reclaim.run.plan.decide import Decided, decide_seen
-from reclaim.run.plan.plan_document import HistoryOnly, LibraryEdit
+from reclaim.run.plan.plan_document import HistoryOnly, LibraryEdit, PlanSections
 from reclaim.run.plan.plan_summary import PlanFindings, summarize
 from reclaim.run.plan.planning import Plan, PlanOptions, record_plan
 from reclaim.run.record.stages import Silent, Stages, Watcher
@@ -88,7 +88,7 @@ def plan_history(
             containers=NO_CONTAINERS,
             found=Candidates(),
             snapshots=plan_snapshots.write(storage, place.at(SNAPSHOTS), seen, decided),
-            history_only=HistoryOnly(refs=list(refs)),
+            sections=PlanSections(history_only=HistoryOnly(refs=list(refs))),
         )
         plan = Plan(place, plan_file.write(storage, place, summarize(store, findings)))
     except BaseException:

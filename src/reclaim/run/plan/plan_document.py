@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 
 from reclaim.engine.answers import ContainerFiles
 from reclaim.engine.tasks.parts import Part
@@ -152,7 +153,7 @@ class LibraryEdit(_Model):
 
 
 class IndexFile(File):
-    """A part of the index, with the first and the last partition that it has."""
+    """A part of the index, with the first and the last partition and day that it has."""
 
     span: str = ""
 
@@ -181,11 +182,35 @@ class ContainerCounts(_Model):
         )
 
 
-class Uncommitted(_Model):
+class _Incremental(_Model):
+    """How much a run looked at, and what it leaves for the next run of any kind."""
+
+    mode: Annotated[str, _one_of("full", "incremental")]
+    why: str
+    base: str | None
+    """The run whose checkpoint was the newest."""
+    generation: int
+    """The generation of the index that the run leaves; 0 if it begins one."""
+    barriers: list[str]
+    index: list[IndexFile]
+    """The entries of the ranges that the run has read."""
+    indexed: list[File] | None = None
+    """These ranges; None in a plan of an older version, which leaves no checkpoint."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_older_version(cls, data: Any) -> Any:
+        """A section as an older version wrote it."""
+        if not isinstance(data, dict) or "known_index" not in data:
+            return data
+        words = {"clean": "full", "optimized": "incremental"}
+        known = {name: value for name, value in data.items() if name != "known_index"}
+        return known | {"mode": words.get(data.get("mode", ""), data.get("mode"))}
+
+
+class Uncommitted(_Incremental):
     """How a run on uncommitted data looked for it, and what it leaves for the next one."""
 
-    mode: Annotated[str, _one_of("clean", "optimized")]
-    why: str
     branch: str | None
     """The branch that the listing was limited to."""
     partitions_listed: int
@@ -197,14 +222,9 @@ class Uncommitted(_Model):
     ranges_read: int
     objects_known: int
     """Objects that are known of the store, without what runs left of themselves."""
-    base: str | None
-    """The run whose checkpoint was the newest."""
-    generation: int
-    barriers: list[str]
     counts: ContainerCounts
-    index: list[IndexFile]
-    known_index: list[IndexFile]
-    """Parts of the index of earlier runs, in the storage of the store."""
+    taken: int = 0
+    """Objects that runs of lifecycle rules took of partitions that were not listed since."""
     carried: list[File]
     partitions: File | None
     """Objects and bytes by partition, and whether it is final; None if no checkpoint follows."""
@@ -232,7 +252,7 @@ class LifecycleRuleDate(_Model):
         return DatedRule(self.rule_id, self.prefix, self.branch, self.date_to_be_deleted)
 
 
-class Lifecycle(_Model):
+class Lifecycle(_Incremental):
     """How lifecycle rules were judged: everything that an apply needs to judge again, and what the
     run leaves for the next one."""
 
@@ -241,8 +261,6 @@ class Lifecycle(_Model):
     """The rules as a file has them."""
     rules: list[LifecycleRuleDate]
     """The enabled rules on that day."""
-    mode: Annotated[str, _one_of("full", "incremental")]
-    why: str
     commits: File
     """Commits that something reaches, with their bitmaps; see ``tasks.lifecycle.COMMITS``."""
     holders: list[str]
@@ -268,13 +286,6 @@ class Lifecycle(_Model):
     """Bytes of metaranges, of ranges, of the index and of the checkpoint."""
     ranges_read: int
     metaranges_read: int
-    base: str | None
-    """The run whose checkpoint was the newest."""
-    generation: int
-    barriers: list[str]
-    index: list[IndexFile]
-    known_index: list[IndexFile]
-    """Parts of the index of earlier runs, in the storage of the store."""
 
     @property
     def dated_rules(self) -> list[DatedRule]:
@@ -286,6 +297,18 @@ class HistoryOnly(_Model):
 
     refs: list[str] = []
     """The names of the branches and tags that the edit is narrowed to; all if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSections:
+    """The sections of a plan that only some kinds of runs have."""
+
+    uncommitted: Uncommitted | None = None
+    lifecycle: Lifecycle | None = None
+    history_only: HistoryOnly | None = None
+
+
+NO_SECTIONS = PlanSections()
 
 
 class PlanDocument(_Model):
@@ -361,6 +384,11 @@ class PlanDocument(_Model):
     @property
     def edits_history(self) -> bool:
         return bool(self.deleted_refs or (self.history and self.history.reparented))
+
+    @property
+    def incremental(self) -> Uncommitted | Lifecycle | None:
+        """The section of a run that may start from a checkpoint."""
+        return self.uncommitted or self.lifecycle
 
     @property
     def leaves_checkpoint(self) -> bool:

@@ -17,6 +17,7 @@ from reclaim.run.expire.released import release_command
 from reclaim.run.plan.dead_snapshots import causes_of
 from reclaim.run.plan.decide import Decided
 from reclaim.run.plan.plan_document import (
+    NO_SECTIONS,
     OF_RUNS,
     Counts,
     File,
@@ -26,15 +27,14 @@ from reclaim.run.plan.plan_document import (
     HistoryOnly,
     Large,
     LibraryEdit,
-    Lifecycle,
     Noncurrent,
     PlanDocument,
+    PlanSections,
     StoreName,
     TooYoung,
-    Uncommitted,
     Where,
 )
-from reclaim.run.plan.protection import NO_PROTECTION, Protection
+from reclaim.run.roots.protection import NO_PROTECTION, Protection
 from reclaim.stores.abilities import ExpiresItself
 from reclaim.stores.base import Store
 from reclaim.stores.findings import some
@@ -64,9 +64,7 @@ class PlanFindings:
     found: Candidates
     snapshots: Part
     protection: Protection = NO_PROTECTION
-    uncommitted: Uncommitted | None = None
-    lifecycle: Lifecycle | None = None
-    history_only: HistoryOnly | None = None
+    sections: PlanSections = NO_SECTIONS
 
 
 def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
@@ -123,7 +121,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         too_young=_too_young(findings),
         history=_history(decided),
         going=_groups(found.verdict.going),
-        staying=[] if findings.history_only else _staying(found, store),
+        staying=[] if findings.sections.history_only else _staying(found, store),
         largest=[
             Large(bytes=size, address=address, path=path)
             for size, address, path in found.verdict.largest
@@ -132,7 +130,7 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
             *seen.warnings,
             *_unmatched(findings.policy, seen, store),
             *_warnings(decided, store, findings.noncurrent),
-            *_inexact(store, findings.history_only),
+            *_inexact(store, findings.sections.history_only),
             *_irreversible(store, findings.library_edit),
             *_odd(store, found),
             *_in_doubt(findings.protection, store),
@@ -145,9 +143,9 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         snapshots=File.of(findings.snapshots),
         protect=[] if store.deleted else list(seen.protect),
         protected=[File.of(part) for part in findings.protection.matches.parts],
-        uncommitted=findings.uncommitted,
-        lifecycle=findings.lifecycle,
-        history_only=findings.history_only,
+        uncommitted=findings.sections.uncommitted,
+        lifecycle=findings.sections.lifecycle,
+        history_only=findings.sections.history_only,
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import RecallRequest
 from reclaim.engine.tasks import recall
@@ -39,7 +40,7 @@ def recall_without(
                 "left where it is, and an undo names it",
             )
     rest = [note for note in request.notes if note not in damaged]
-    recalled = engine.recall(replace(request, notes=rest))
+    recalled = pipelines.recall(engine, replace(request, notes=rest))
     unknown = sum(_unknown(opener(request.place.url), part) for part in recalled)
     if unknown:
         named = damaged[0].address

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.deleting import FAILED, Outcome
 from reclaim.engine.tasks.parts import Part, Place, read_part
@@ -80,7 +81,7 @@ class Journal:
         damaged = list(self._lists.lost)
         for name, rows in self._lists.rows.items():
             try:
-                engine.verify([part for part, _ in rows], place)
+                pipelines.verify(engine, [part for part, _ in rows], place)
             except (PlanRefused, Corrupt) as error:
                 log.warning("the list %s is damaged: %s", name, error.message)
                 damaged.append(name)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import FindRequest, RecallRequest
@@ -164,7 +165,9 @@ class MoveToQuarantine:
             return self._listed(store, engine, run, place)
         recalled = place.below("recalled")
         try:
-            return _grouped(engine.recall(record.request(_aside(store, run.id), recalled, opener)))
+            return _grouped(
+                pipelines.recall(engine, record.request(_aside(store, run.id), recalled, opener))
+            )
         except (Refused, Corrupt) as error:
             log.warning("the record of run %s is damaged: %s", run.id, error.message)
             return self._listed(store, engine, run, place)
@@ -185,7 +188,9 @@ class MoveToQuarantine:
             protected=(),
         )
         out, work = place.below("objects"), place.below("work")
-        found = engine.find(FindRequest(store.format, listed, NO_CONTAINERS, (), rules, out, work))
+        found = pipelines.find(
+            engine, FindRequest(store.format, listed, NO_CONTAINERS, (), rules, out, work)
+        )
         return _grouped(found.parts)
 
     def aside(self, store: Store, run_id: str) -> Aside:
@@ -251,7 +256,7 @@ class DeleteMarkers:
             raise _markers_unknown(run, "lists of it are missing or changed")
         request = record.request(None, place.below("recalled"), opener)
         try:
-            return _grouped(engine.recall(request))
+            return _grouped(pipelines.recall(engine, request))
         except (PlanRefused, Corrupt) as error:
             return _grouped(self._recall_without(engine, request, opener, run, error))
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import SweepRequest
 from reclaim.engine.tasks.deleting import FAILED, GOING, RESTORED, Deleter, Outcome, as_going
@@ -64,7 +65,7 @@ def sweep(
             request = SweepRequest(
                 store.format, mine, kind, known, deleter, time, place.below("journal")
             )
-            swept = engine.sweep(request)
+            swept = pipelines.sweep(engine, request)
         longest *= 2
         outcome.add(swept.outcome)
         done.extend(swept.parts)

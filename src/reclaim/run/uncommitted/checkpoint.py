@@ -1,7 +1,4 @@
-"""Checkpoints of runs on uncommitted data; see ``run.checkpoints``.
-
-Its files are Parquet, below ``_reclaim/uncommitted/`` and ``_reclaim/index/``.
-"""
+"""The section of a checkpoint for runs on uncommitted data; see ``run.record.checkpoints``."""
 
 from __future__ import annotations
 
@@ -10,20 +7,10 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from reclaim.engine.tasks.indexing import CountedReads
+from reclaim.engine.tasks.index import CountedReads
 from reclaim.engine.tasks.parts import Part, read_part
-from reclaim.run.plan.plan_document import ContainerCounts, File
-from reclaim.run.record.checkpoints import (
-    UNREADABLE,
-    Checkpoint,
-    CheckpointKind,
-    CheckpointManifest,
-    FoundManifest,
-    damaged,
-)
-from reclaim.run.uncommitted.scope import FORMAT, Known
+from reclaim.run.record.checkpoints import CheckpointManifest, UncommittedSection
 from reclaim.storage import Storage
-from reclaim.stores.base import Store
 
 PARTITIONS = pa.schema(
     [
@@ -37,29 +24,14 @@ PARTITIONS = pa.schema(
 LIVE_SNAPSHOTS = pa.schema([pa.field("id", pa.string(), nullable=False)])
 
 
-class UncommittedManifest(CheckpointManifest):
-    """The files of such a checkpoint."""
-
-    format: int = FORMAT
-    counts: ContainerCounts
-    partitions: File
-    snapshots: File
-    containers: list[File]
-
-    def files(self) -> Sequence[File]:
-        return (self.partitions, self.snapshots, *self.containers, *self.carried, *self.index)
-
-
-UNCOMMITTED_CHECKPOINTS = CheckpointKind(
-    "checkpoint", lambda run: run.checkpoint, FORMAT, UncommittedManifest
-)
-
-
 @dataclass(frozen=True, slots=True)
-class UncommittedCheckpoint(Checkpoint[UncommittedManifest]):
-    """A checkpoint that was read; ``known`` is what decisions need of it."""
+class UncommittedCheckpoint:
+    """A section that was read."""
 
-    known: Known
+    section: UncommittedSection
+    final: frozenset[str]
+    live: frozenset[str]
+    """The snapshots that were live."""
     counts: Mapping[str, int]
     sizes: Mapping[str, int]
     """Objects and bytes by partition."""
@@ -68,40 +40,27 @@ class UncommittedCheckpoint(Checkpoint[UncommittedManifest]):
 
     @property
     def containers(self) -> Sequence[Part]:
-        return [file.part for file in self.manifest.containers]
+        return [file.part for file in self.section.containers]
+
+    @property
+    def carried(self) -> Sequence[Part]:
+        return [file.part for file in self.section.carried]
 
 
-def find_checkpoint(store: Store, storage: Storage) -> UncommittedCheckpoint | str:
-    """The newest checkpoint of a store, or why there is none that can be used."""
-    found = UNCOMMITTED_CHECKPOINTS.find(() if store.deleted else store.runs(), storage)
-    if isinstance(found, str):
-        return found
-    try:
-        return _read(found, storage)
-    except UNREADABLE:
-        return damaged(found.manifest.run)
-
-
-def _read(found: FoundManifest[UncommittedManifest], storage: Storage) -> UncommittedCheckpoint:
-    manifest = found.manifest
+def read_uncommitted(manifest: CheckpointManifest, storage: Storage) -> UncommittedCheckpoint:
+    """The section that the last run on uncommitted data has left."""
+    section = manifest.uncommitted
+    assert section is not None
     reads = CountedReads(storage)
-    partitions = read_part(reads, manifest.partitions.part)
-    snapshots = read_part(reads, manifest.snapshots.part)
+    partitions = read_part(reads, section.partitions.part)
+    snapshots = read_part(reads, section.snapshots.part)
     names = partitions.column("partition").to_pylist()
     final = partitions.filter(partitions.column("final")).column("partition")
-    known = Known(
-        manifest.run,
-        manifest.format,
-        manifest.store,
-        frozenset(manifest.barriers),
-        manifest.generation,
+    return UncommittedCheckpoint(
+        section,
         frozenset(final.to_pylist()),
         frozenset(snapshots.column("id").to_pylist()),
-    )
-    return UncommittedCheckpoint(
-        found,
-        known,
         dict(zip(names, partitions.column("objects").to_pylist(), strict=True)),
         dict(zip(names, partitions.column("bytes").to_pylist(), strict=True)),
-        found.size + reads.size,
+        reads.size,
     )

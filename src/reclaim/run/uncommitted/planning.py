@@ -2,78 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles, Objects
+from reclaim.engine import pipelines
+from reclaim.engine.answers import NO_CONTAINERS, Candidates, ContainerFiles
 from reclaim.engine.base import Engine
-from reclaim.engine.requests import ExpandRequest, FindRequest
-from reclaim.engine.tasks.indexing import span
+from reclaim.engine.incremental import CopyRequest, Indexed, IndexRequest
+from reclaim.engine.requests import FindRequest
+from reclaim.engine.tasks.index import overlapping
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.shielding import Matches
-from reclaim.engine.uncommitted import (
-    CopyRequest,
-    DeadEntries,
-    DeadRequest,
-    Indexed,
-    IndexRequest,
-    UncommittedSearch,
-)
-from reclaim.errors import (
-    Corrupt,
-    IncompleteRead,
-    InvalidInput,
-    NotFound,
-    PlanRefused,
-    ReclaimError,
-)
-from reclaim.ids import new_run_id
+from reclaim.engine.uncommitted import DeadEntries, DeadRequest, UncommittedSearch
+from reclaim.errors import InvalidInput, NotFound
 from reclaim.model import RefKind
+from reclaim.run.plan.collection import by_partition, expand, list_store
+from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.decide import Decided
-from reclaim.run.plan.plan_document import OF_RUNS, ContainerCounts, File, IndexFile, Uncommitted
-from reclaim.run.plan.planning import (
-    FOLDERS,
-    Plan,
-    Planning,
-    PlanOptions,
-    by_partition,
-    record_plan,
+from reclaim.run.plan.indexing import copy_known, find_edges, index_ranges
+from reclaim.run.plan.plan_document import (
+    OF_RUNS,
+    ContainerCounts,
+    File,
+    IndexFile,
+    PlanSections,
+    Uncommitted,
 )
-from reclaim.run.record.checkpoints import find_barriers, find_passed_barriers, store_name
-from reclaim.run.record.stages import Silent, Watcher
+from reclaim.run.plan.plan_kind import (
+    FullRunNeeded,
+    MarkedContainers,
+    ObjectListing,
+    PlanKind,
+    WhyFull,
+)
+from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.record.checkpoints import (
+    Kind,
+    Start,
+    count_taken,
+    find_passed_barriers,
+    find_start,
+    newest_id,
+)
+from reclaim.run.record.stages import Watcher
 from reclaim.run.uncommitted import scope
-from reclaim.run.uncommitted.checkpoint import (
-    PARTITIONS,
-    UNCOMMITTED_CHECKPOINTS,
-    UncommittedCheckpoint,
-    find_checkpoint,
-)
-from reclaim.run.uncommitted.scope import Choice, Mode
+from reclaim.run.uncommitted.checkpoint import PARTITIONS, UncommittedCheckpoint, read_uncommitted
 from reclaim.safety import SAFETY
 from reclaim.storage import KeyRange
 from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
 
-MOST_BUCKETS = 256
-FEW_BUCKETS = 8
 SLOWEST_LISTING = SAFETY.objects / 2
 """After more than this, what is final now may not have been when it was listed."""
-ROWS_OF_A_BUCKET = 50_000
-"""Entries that are worth a part of the index of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class UncommittedOptions:
     """Options of a run on uncommitted data, beside those of every plan."""
 
-    mode: Mode = Mode.AUTO
+    full: bool = False
+    """Whether nothing of earlier runs is used."""
     branch: str | None = None
+    """The branch that the listing is limited to."""
 
 
 def plan_uncommitted(
@@ -103,109 +98,78 @@ def plan_uncommitted(
         )
     if wanted.inventory is not None or not wanted.policy.empty:
         raise InvalidInput("a run on uncommitted data takes neither rules nor an inventory")
-    watching = watcher or Silent()
-    run_id = new_run_id(store.clock.now())
-    plan = UncommittedPlanning(store, engine, wanted, how, run_id, watching, opener).run()
-    return record_plan(store, plan)
+    return make_plan(
+        store,
+        engine,
+        wanted,
+        lambda context, why_full: UncommittedData(context, how, why_full),
+        watcher=watcher,
+        opener=opener,
+    )
 
 
-class _NeedsCleanRun(Exception):
-    """An optimized run cannot be sure; says why."""
-
-
-class UncommittedPlanning(Planning):
-    """One such plan in the making."""
+class UncommittedData(PlanKind):
+    """A run on uncommitted data: it looks at what may have changed since the checkpoint."""
 
     def __init__(
-        self,
-        store: Store,
-        engine: Engine,
-        options: PlanOptions,
-        asked: UncommittedOptions,
-        run_id: str,
-        watcher: Watcher,
-        opener: Opener,
+        self, context: PlanContext, asked: UncommittedOptions, why_full: WhyFull | None
     ) -> None:
-        super().__init__(store, engine, options, run_id, None, watcher, opener)
+        super().__init__(context)
+        self._store = context.store
+        self._engine = context.engine
         self._asked = asked
-        self._runs = list(store.runs())
-        self._own = opener(store.storage.url)
-        self._choice, self._checkpoint = self._choose(find_checkpoint(store, self._own))
+        self._runs = list(context.store.runs())
+        # A store that was deleted goes as a whole.
+        runs = () if self._store.deleted else self._runs
+        start = find_start(
+            self._store,
+            context.own_storage,
+            runs,
+            Kind.UNCOMMITTED,
+            read_uncommitted,
+            full=asked.full,
+        )
+        if why_full is not None:
+            start = start.restarted(why_full.why, damaged=why_full.damaged)
+        self._start: Start[UncommittedCheckpoint] = start
+        self._checkpoint = start.section
         self._bytes = self._ranges = 0
         self._listed: list[str] = []
+        self._partitions: Mapping[str, Sequence[str]] = {}
         self._containers = NO_CONTAINERS
         self._indexed = Indexed()
         self._dead = DeadEntries()
-        self._index: Sequence[Part] = ()
 
-    def _choose(
-        self, found: UncommittedCheckpoint | str
-    ) -> tuple[Choice, UncommittedCheckpoint | None]:
-        known = found if isinstance(found, str) else found.known
-        choice = scope.choose(
-            self._asked.mode,
-            known,
-            store=store_name(self._store),
-            barriers=find_barriers(self._runs),
-        )
-        if choice.mode == Mode.OPTIMIZED and isinstance(found, UncommittedCheckpoint):
-            return choice, found
-        return choice, None
-
-    def _plan(self) -> Plan:
-        try:
-            return super()._plan()
-        except _NeedsCleanRun as error:
-            self._begin_clean(str(error))
-        except (NotFound, Corrupt, PlanRefused) as error:
-            if self._checkpoint is None or not self._is_of_checkpoint(error):
-                raise
-            self._begin_clean(f"a file of the checkpoint or of the index is damaged: {error}")
-        return super()._plan()
-
-    def _is_of_checkpoint(self, error: ReclaimError) -> bool:
-        """Whether a file that could not be read is one that an earlier run left."""
-        assert self._checkpoint is not None
-        return any(address in error.message for address in self._checkpoint.addresses())
-
-    def _begin_clean(self, why: str) -> None:
-        """Start again, as a clean run; nothing of the optimized one is used."""
-        with suppress(ReclaimError):
-            self._tidy(*FOLDERS)
-        self._choice, self._checkpoint = Choice(Mode.CLEAN, why), None
-        self._bytes = self._ranges = 0
-        self._started = self._store.clock.now()
-        self._partitions = {}
-        self._index = ()
+    def checkpoint_files(self) -> Collection[str]:
+        return self._start.files()
 
     @property
     def _final_then(self) -> frozenset[str]:
-        return self._checkpoint.known.final if self._checkpoint else frozenset()
+        return self._checkpoint.final if self._checkpoint else frozenset()
 
     # What is looked at
 
-    def _count_versions(self) -> None:
-        # It would list everything; `doctor` says what a bucket keeps.
-        if self._checkpoint is None and self._asked.branch is None:
-            super()._count_versions()
+    @property
+    def lists_all(self) -> bool:
+        return self._checkpoint is None and self._asked.branch is None
 
-    def _list(self, place: Place) -> Objects:
+    def list(self, place: Place) -> ObjectListing:
         format = self._store.format
         assert isinstance(format, IndexesEntries)
         if self._store.deleted:
-            return super()._list(place)
+            return list_store(self.context, place)
         folders = [
             (folder, partition)
             for folder, partition in format.partition_folders(
                 self._store.storage, self._asked.branch
             )
-            if not self._is_skipped(folder)
+            if not self.context.is_skipped(folder)
         ]
         # All that are there are known by name, whether they are listed or not.
         self._partitions = by_partition(folders)
         self._listed = sorted(self._partitions.keys() - self._final_then)
         ranges = [KeyRange(*keys) for keys in scope.find_ranges(folders, self._final_then)]
-        return self._engine.list(format, ranges, place)
+        return ObjectListing(self._engine.list(format, ranges, place), self._partitions)
 
     def _check_branch(self, seen: Observation) -> None:
         """Refuse a branch that there is not: nothing of it would look like nothing to do."""
@@ -218,40 +182,60 @@ class UncommittedPlanning(Planning):
                 hint=f"see `reclaim branch list {self._store.name}`",
             )
 
-    def _expand(self, seen: Observation, decided: Decided, named: pa.Table) -> ContainerFiles:
+    def mark(
+        self,
+        seen: Observation,
+        decided: Decided,
+        named: pa.Table,
+        listing: ObjectListing,  # noqa: ARG002
+    ) -> MarkedContainers:
         self._check_branch(seen)
         known: Sequence[Part] = ()
         if self._checkpoint is None:
-            containers = super()._expand(seen, decided, named)
-            unread = containers.parts
+            containers = changed = expand(self.context, named)
         else:
             known = self._copy_known(self._checkpoint)
-            containers, unread = self._expand_changes(self._checkpoint, seen, decided, named, known)
+            containers, changed = self._expand_changes(
+                self._checkpoint, seen, decided, named, known
+            )
         self._dead = DeadEntries()
         if containers.dead:
-            self._dead = self._engine.dead_entries(
-                DeadRequest(self._store.format, unread, self._place.below("work").below("dead"))
-            )
+            place = self.context.work.below("dead")
+            request = DeadRequest(self._store.format, changed.parts, place)
+            self._dead = pipelines.dead_entries(self._engine, request)
         if self._checkpoint is not None and self._dead.counts.unread:
-            raise _NeedsCleanRun(
+            raise FullRunNeeded(
                 f"{self._dead.counts.unread} containers of dead commits cannot be read any more"
             )
-        place = self._place.below("index")
-        edges = self._edges(seen, containers)
-        self._indexed = self._engine.index(
-            IndexRequest(self._store.format, unread, known, edges, place)
+        since = copy_known(self.context, self._start)
+        self._bytes += since.bytes
+        self._indexed = index_ranges(
+            self._engine,
+            IndexRequest(
+                self._store.format,
+                changed.parts,
+                # Live ones of then, and what was read since: all entries of that are looked at.
+                [*known, *since.parts],
+                find_edges(seen, changed.entries, whole=self._start.checkpoint is None),
+                self.context.place.below("index"),
+            ),
+            ContainerCounts.of(changed),
         )
-        self._check_indexed(containers)
         for counts in (self._dead.counts, self._indexed.counts):
             self._bytes += counts.bytes
             self._ranges += counts.ranges
-        return containers
+        listed = Matches(self._dead.parts, unread=self._dead.counts.damaged)
+        return MarkedContainers(
+            containers, containers.parts, dead=containers, listed_by_dead=listed
+        )
 
     def _copy_known(self, checkpoint: UncommittedCheckpoint) -> Sequence[Part]:
         """The containers of the checkpoint, where all other files of the plan are."""
-        place = self._place.below("containers").below("known")
+        place = self.context.place.below("containers").below("known")
         url = self._store.storage.url
-        copied = self._engine.copy(CopyRequest(checkpoint.containers, url, place, live=True))
+        copied = pipelines.copy(
+            self._engine, CopyRequest(checkpoint.containers, url, place, live=True)
+        )
         self._bytes += copied.bytes
         return copied.parts
 
@@ -262,23 +246,23 @@ class UncommittedPlanning(Planning):
         decided: Decided,
         named: pa.Table,
         known: Sequence[Part],
-    ) -> tuple[ContainerFiles, Sequence[Part]]:
-        """All containers, and the files with those that the checkpoint need not know.
+    ) -> tuple[ContainerFiles, ContainerFiles]:
+        """All containers, and those of them that the checkpoint need not know.
 
         While every commit of the checkpoint lives on, so do its containers, and only those of new
         commits and of dead ones are asked what they list.
         """
         changes = scope.find_changes(
-            checkpoint.known, live=decided.live, there=seen.ids | seen.marked.keys()
+            checkpoint.live, live=decided.live, there=seen.ids | seen.marked.keys()
         )
         if changes.lost:
-            raise _NeedsCleanRun(
+            raise FullRunNeeded(
                 f"{len(changes.lost)} {self._store.noun}s of the checkpoint of run "
-                f"{checkpoint.known.run} were taken by another run"
+                f"{checkpoint.section.run} were taken by another run"
             )
         if changes.died:
-            containers = super()._expand(seen, decided, named)
-            return containers, containers.parts
+            containers = expand(self.context, named)
+            return containers, containers
         then, new = (
             {
                 address
@@ -286,14 +270,13 @@ class UncommittedPlanning(Planning):
                 for snapshot, address in addresses.items()
                 if snapshot in snapshots
             }
-            for snapshots in (checkpoint.known.live, changes.new)
+            for snapshots in (checkpoint.live, changes.new)
         )
         # A commit that changes nothing has the container of its parent, which is counted already.
         is_new = pc.is_in(named.column("address"), pa.array(sorted(new - then), pa.string()))
         changed = named.filter(pc.or_(is_new, pc.not_equal(named.column("cause"), LIVE)))
-        place = self._place.below("containers")
-        more = self._engine.expand(ExpandRequest(self._store.format, changed, place, known=known))
-        counts = checkpoint.manifest.counts
+        more = expand(self.context, changed, known=known)
+        counts = checkpoint.section.counts
         whole = ContainerFiles(
             [*known, *more.parts],
             of_snapshots=counts.of_snapshots + more.of_snapshots,
@@ -301,74 +284,54 @@ class UncommittedPlanning(Planning):
             entries=counts.entries + more.entries,
             dead=more.dead,
         )
-        return whole, more.parts
-
-    def _edges(self, seen: Observation, containers: ContainerFiles) -> Sequence[str]:
-        """Partitions at which the index is cut, so that a part has few of them."""
-        partitions = sorted(seen.closed | seen.open)
-        most = MOST_BUCKETS if self._checkpoint is None else FEW_BUCKETS
-        buckets = min(most, len(partitions), -(-containers.entries // ROWS_OF_A_BUCKET))
-        return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
-
-    def _check_indexed(self, containers: ContainerFiles) -> None:
-        """Refuse when less was read for the index than there must be."""
-        counts = self._indexed.counts
-        pairs = [
-            ("containers", counts.expected, counts.containers),
-            ("entries", counts.expected_entries, counts.entries),
-            ("rows", counts.rows, sum(part.rows for part in self._indexed.parts)),
-        ]
-        if self._checkpoint is None:
-            pairs += [
-                ("containers", containers.containers, counts.containers),
-                ("entries", containers.entries, counts.entries),
-            ]
-        for what, expected, read in pairs:
-            if expected != read:
-                raise IncompleteRead(
-                    f"{expected} {what} were expected for the index and {read} were found",
-                    hint="nothing was planned; run it again, and look at the storage if it repeats",
-                    expected=expected,
-                    read=read,
-                )
-
-    def _listed_by_dead(self) -> Matches | None:
-        return Matches(self._dead.parts, unread=self._dead.counts.damaged)
+        return whole, more
 
     # What is found
 
-    def _find(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
+    def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         checkpoint, prefix = self._checkpoint, ""
         if self._asked.branch is not None:
             format = self._store.format
             assert isinstance(format, IndexesEntries)
             prefix = f"{format.branch_folder(self._asked.branch)}/"
-        if checkpoint is not None:
-            looked_up = scope.find_looked_up(self._listed, self._dead.counts.partitions)
-            spans = [span(part) for part in checkpoint.index]
-            self._index = [
-                checkpoint.index[number] for number in scope.find_overlapping(spans, looked_up)
-            ]
         search = UncommittedSearch(
             url=self._store.storage.url,
-            index=self._index,
+            index=self._choose_index(),
             fresh=self._indexed.parts,
             dead=self._dead.parts,
             carried=checkpoint.carried if checkpoint else (),
             unlisted=self._final_then,
             below=prefix,
-            carry=self._place.below("carried"),
+            carry=self.context.place.below("carried"),
         )
-        found = self._engine.find(replace(request, search=search))
+        candidates = pipelines.find(self._engine, replace(request, search=search))
         # Of other containers an earlier run has counted what was read.
-        found.read.entries = self._indexed.counts.entries
-        return found
+        candidates.read.entries = self._indexed.counts.entries
+        return candidates
 
-    def _counted(self, containers: ContainerFiles) -> ContainerFiles:
+    def _choose_index(self) -> Sequence[Part]:
+        """The parts of the index that may have what is looked for."""
+        start, checkpoint = self._start, self._checkpoint
+        if start.checkpoint is None:
+            return ()
+        manifest = start.checkpoint.manifest
+        if checkpoint is None:
+            return manifest.parts_since(None)
+        looked_up = scope.find_looked_up(self._listed, self._dead.counts.partitions)
+        return [
+            *overlapping(manifest.parts_until(checkpoint.section), looked_up),
+            # What became live since may be listed in any partition.
+            *manifest.parts_since(checkpoint.section),
+        ]
+
+    def counted(self, containers: ContainerFiles) -> ContainerFiles:
         self._containers = containers
         return replace(containers, entries=self._indexed.counts.expected_entries)
 
-    def _uncommitted(self, seen: Observation, found: Candidates) -> Uncommitted | None:
+    def sections(self, seen: Observation, candidates: Candidates) -> PlanSections:
+        return PlanSections(uncommitted=self._section(seen, candidates))
+
+    def _section(self, seen: Observation, found: Candidates) -> Uncommitted:
         notes, checkpoint = found.uncommitted, self._checkpoint
         assert notes is not None
         whole = self._asked.branch is None and not self._store.deleted
@@ -380,27 +343,42 @@ class UncommittedPlanning(Planning):
                     # What somebody has deleted since was looked up, and was not there.
                     gone, _ = notes.missing.get(partition, (0, 0))
                     counts[partition] = max(0, objects - gone), size
+        start, taken = self._start, self._count_taken()
         return Uncommitted(
-            mode=self._choice.mode,
-            why=self._choice.why,
+            mode=start.mode,
+            why=start.why,
             branch=self._asked.branch,
             partitions_listed=len(self._listed) or len(notes.guards),
             objects_listed=found.objects - notes.looked_up,
             objects_looked_up=notes.looked_up,
-            bytes_read=self._bytes + notes.bytes + (checkpoint.bytes if checkpoint else 0),
+            bytes_read=self._bytes
+            + notes.bytes
+            + start.size
+            + (checkpoint.bytes if checkpoint else 0),
             ranges_read=self._ranges,
-            objects_known=self._count_known(found, counts),
-            base=UNCOMMITTED_CHECKPOINTS.newest_id(self._runs),
-            generation=0 if checkpoint is None else checkpoint.known.generation + 1,
+            objects_known=self._count_known(found, counts, taken),
+            taken=taken,
+            base=newest_id(self._runs),
+            generation=start.generation,
             barriers=sorted(find_passed_barriers(self._runs)),
             counts=ContainerCounts.of(self._containers),
             index=[IndexFile.of(part) for part in self._indexed.parts],
-            known_index=[] if checkpoint is None else list(checkpoint.manifest.index),
+            indexed=[File.of(part) for part in self._indexed.ranges],
             carried=[File.of(part) for part in notes.carried],
             partitions=File.of(self._write_partitions(seen, counts)) if whole else None,
         )
 
-    def _count_known(self, found: Candidates, counts: Mapping[str, tuple[int, int]]) -> int:
+    def _count_taken(self) -> int:
+        """How many objects lifecycle rules took since the partitions that are not listed were."""
+        if self._checkpoint is None:
+            return 0
+        section = self._checkpoint.section
+        by_rules = [run for run in self._runs if run.lifecycle is not None]
+        return section.taken + count_taken(by_rules, section)
+
+    def _count_known(
+        self, found: Candidates, counts: Mapping[str, tuple[int, int]], taken: int
+    ) -> int:
         notes = found.uncommitted
         assert notes is not None
         tallies = (found.verdict.going, found.verdict.staying)
@@ -413,6 +391,10 @@ class UncommittedPlanning(Planning):
         # Of a part of the store alone: all that is referred to, as far as that was read.
         least = notes.committed + unreferenced
         known = sum(objects for objects, _ in counts.values())
+        skipped = sum(
+            objects for partition, (objects, _) in counts.items() if partition not in notes.guards
+        )
+        known -= min(taken, skipped)
         if self._asked.branch is not None and self._checkpoint is not None:
             # Elsewhere nothing was looked up, and all that may be gone is taken for gone.
             asked = (*self._checkpoint.carried, *self._dead.parts)
@@ -421,7 +403,7 @@ class UncommittedPlanning(Planning):
 
     def _write_partitions(self, seen: Observation, counts: Mapping[str, tuple[int, int]]) -> Part:
         final = seen.final
-        if seen.read_at - self._started > SLOWEST_LISTING:
+        if seen.read_at - self.context.started_at > SLOWEST_LISTING:
             # One may have been written to after it was listed, and closed long ago by now.
             final = frozenset()
         names = sorted(counts.keys() | final)
@@ -433,4 +415,4 @@ class UncommittedPlanning(Planning):
         )
         arrays = [pa.array(c, f.type) for c, f in zip(columns, PARTITIONS, strict=True)]
         table = pa.table(arrays, schema=PARTITIONS)
-        return write_part(self._storage, self._place.at("partitions.parquet"), table)
+        return write_part(self.context.storage, self.context.place.at("partitions.parquet"), table)

@@ -1,8 +1,4 @@
-"""Saving a checkpoint, after a run on uncommitted data has come to its end.
-
-A plan that was not applied, a run that failed, and one that others came before leave none: then the
-next run starts from the older one, which still counts.
-"""
+"""What a run on uncommitted data leaves for the next one."""
 
 from __future__ import annotations
 
@@ -11,25 +7,21 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
+from reclaim.engine.incremental import CarryRequest, CopyRequest
 from reclaim.engine.tasks.looking_up import GuardCounts
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
-from reclaim.engine.uncommitted import CarryRequest, CopyRequest
-from reclaim.run.plan.plan_document import File, IndexFile, PlanDocument
-from reclaim.run.record.checkpoints import store_name, write_manifest
-from reclaim.run.uncommitted.checkpoint import (
-    LIVE_SNAPSHOTS,
-    PARTITIONS,
-    UNCOMMITTED_CHECKPOINTS,
-    UncommittedManifest,
-)
+from reclaim.run.plan.plan_document import File, PlanDocument
+from reclaim.run.record.checkpoints import UncommittedSection
+from reclaim.run.record.saving import save_checkpoint
+from reclaim.run.uncommitted.checkpoint import LIVE_SNAPSHOTS, PARTITIONS
 from reclaim.run_record import SavedManifest
+from reclaim.storage import Storage
 from reclaim.stores.base import Store
 
-FOLDER, INDEX = "_reclaim/uncommitted", "_reclaim/index"
 
-
-def save_checkpoint(
+def save_uncommitted(
     store: Store,
     engine: Engine,
     planned: PlanDocument,
@@ -39,62 +31,55 @@ def save_checkpoint(
     journal: Sequence[Part],
     opener: Opener,
 ) -> SavedManifest | None:
-    """Write the checkpoint of a run; the fact for its record, or None if it leaves none.
-
-    ``place`` is where the plan is; ``journal`` has what became of its objects.
-    """
+    """Write the checkpoint of a run; ``journal`` has what became of its objects."""
     notes = planned.uncommitted
     if notes is None or notes.partitions is None:
         return None
-    if not UNCOMMITTED_CHECKPOINTS.is_next(store.runs(), notes.base, notes.barriers):
-        return None
-    own = Place(store.storage.url, f"{store.format.prefix}{FOLDER}/{planned.run}/")
-    index = Place(store.storage.url, f"{store.format.prefix}{INDEX}/{planned.run}/")
-    storage = opener(own.url)
-    copied = engine.copy(CopyRequest([file.part for file in notes.index], place.url, index)).parts
-    containers = engine.copy(
-        CopyRequest(
-            [file.part for file in planned.containers],
-            place.url,
-            own.below("containers"),
-            live=True,
+    listed = notes.partitions.part
+
+    def write_section(own: Place, storage: Storage) -> UncommittedSection:
+        containers = pipelines.copy(
+            engine,
+            CopyRequest(
+                [file.part for file in planned.containers],
+                place.url,
+                own.below("containers"),
+                live=True,
+            ),
+        ).parts
+        planned_partitions = read_part(opener(place.url), listed)
+        final = planned_partitions.filter(planned_partitions.column("final")).column("partition")
+        carried = pipelines.carry(
+            engine,
+            CarryRequest(
+                store.format,
+                [file.part for file in notes.carried],
+                journal,
+                place,
+                own.below("carried"),
+                final=frozenset(final.to_pylist()),
+            ),
         )
-    ).parts
-    planned_partitions = read_part(opener(place.url), notes.partitions.part)
-    final = planned_partitions.filter(planned_partitions.column("final")).column("partition")
-    carried = engine.carry(
-        CarryRequest(
-            store.format,
-            [file.part for file in notes.carried],
-            journal,
-            frozenset(final.to_pylist()),
-            place,
-            own.below("carried"),
+        partitions = write_part(
+            storage,
+            own.at("partitions.parquet"),
+            _without_taken(planned_partitions, carried.taken),
         )
-    )
-    partitions = write_part(
-        storage,
-        own.at("partitions.parquet"),
-        _without_taken(planned_partitions, carried.taken),
-    )
-    ids = pa.table({"id": pa.array(sorted(live), pa.string())}, schema=LIVE_SNAPSHOTS)
-    snapshots = write_part(storage, own.at("snapshots.parquet"), ids)
-    parts = (*copied, *containers, *carried.parts, partitions, snapshots)
-    storage.flush(part.address for part in parts)
-    manifest = UncommittedManifest(
-        run=planned.run,
-        store=store_name(store),
-        made_at=planned.read_at,
-        generation=notes.generation,
-        barriers=notes.barriers,
-        counts=notes.counts,
-        partitions=File.of(partitions),
-        snapshots=File.of(snapshots),
-        containers=[File.of(part) for part in containers],
-        carried=[File.of(part) for part in carried.parts],
-        index=[*notes.known_index, *(IndexFile.of(part) for part in copied)],
-    )
-    return write_manifest(storage, own, manifest)
+        ids = pa.table({"id": pa.array(sorted(live), pa.string())}, schema=LIVE_SNAPSHOTS)
+        snapshots = write_part(storage, own.at("snapshots.parquet"), ids)
+        return UncommittedSection(
+            run=planned.run,
+            made_at=planned.started_at,
+            generation=notes.generation,
+            counts=notes.counts,
+            taken=notes.taken,
+            partitions=File.of(partitions),
+            snapshots=File.of(snapshots),
+            containers=[File.of(part) for part in containers],
+            carried=[File.of(part) for part in carried.parts],
+        )
+
+    return save_checkpoint(store, engine, planned, place, write_section, opener=opener)
 
 
 def _without_taken(partitions: pa.Table, taken: GuardCounts) -> pa.Table:

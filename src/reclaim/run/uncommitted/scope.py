@@ -4,94 +4,24 @@ The argument, for an address in a partition that the checkpoint calls *final* (n
 there any more):
 
 - if nothing live listed it then, the checkpoint carries it, and only containers that became live
-  since can list it now;
+  since can list it now. All of their entries are read: what this run reads into the index, and
+  what runs of another kind have read into it since;
 - if something live listed it then, it can be garbage only if a container died that listed it;
   whether another live one lists it too is looked up in the index.
 
-All other partitions are listed again, and what the index knows of them is read. "New" and "died"
-are differences of sets of ids, never comparisons of times.
+All other partitions are listed again, and what the index knows of them is read. A container that
+the index has, and that was dead at the last run of this kind and is live again, is read once more.
+"New" and "died" are differences of sets of ids, never comparisons of times.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from enum import StrEnum
-
-FORMAT = 1
-"""The version of checkpoints and of the index."""
-MOST_GENERATIONS = 100
-"""So many optimized runs after a clean one, the index is made anew: it only ever grows."""
-
 
 MANY_BRANCHES = 64
 """Most folders of which the partitions in them are listed one by one."""
-
-
-class Mode(StrEnum):
-    """How much a run looks at; ``auto`` leaves it to the checkpoint."""
-
-    CLEAN = "clean"
-    OPTIMIZED = "optimized"
-    AUTO = "auto"
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """The part of a checkpoint that tells whether it can be used, and what is to be listed."""
-
-    run: str
-    format: int
-    store: str
-    """The storage and the uid of the store that it is of."""
-    barriers: frozenset[str]
-    """Events after which no checkpoint of before counts: undos, adopted partitions."""
-    generation: int
-    """How many optimized runs came since a clean one."""
-    final: frozenset[str]
-    live: frozenset[str]
-    """The snapshots that were live."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which run it is, and why."""
-
-    mode: Mode
-    why: str
-
-
-def choose(asked: Mode, known: Known | str, *, store: str, barriers: AbstractSet[str]) -> Choice:
-    """The run to make. ``known`` is a checkpoint, or why there is none that can be used."""
-    if asked == Mode.CLEAN:
-        return Choice(Mode.CLEAN, "it was asked for")
-    if isinstance(known, str):
-        return Choice(Mode.CLEAN, known)
-    if known.format != FORMAT:
-        return Choice(
-            Mode.CLEAN,
-            f"the checkpoint of run {known.run} has format {known.format}, and this Reclaim uses "
-            f"format {FORMAT}",
-        )
-    if known.store != store:
-        return Choice(Mode.CLEAN, f"the checkpoint of run {known.run} is of another storage")
-    if barriers - known.barriers:
-        event = min(barriers - known.barriers).partition(" ")[0]
-        sentences = {
-            "undo": "a run was undone since, or its undo is not finished",
-            "adoption": "partitions were adopted since",
-        }
-        since = sentences.get(event, "the store was changed by hand since")
-        return Choice(Mode.CLEAN, f"the checkpoint of run {known.run} does not count: {since}")
-    if known.generation >= MOST_GENERATIONS:
-        return Choice(
-            Mode.CLEAN,
-            f"{known.generation} optimized runs came since the last clean one, and the index is "
-            "made anew",
-        )
-    return Choice(Mode.OPTIMIZED, f"the checkpoint of run {known.run} counts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +37,14 @@ class SnapshotChanges:
 
 
 def find_changes(
-    known: Known, *, live: AbstractSet[str], there: AbstractSet[str]
+    then: AbstractSet[str], *, live: AbstractSet[str], there: AbstractSet[str]
 ) -> SnapshotChanges:
-    """Compare the live snapshots of a checkpoint with those of now.
+    """Compare the live snapshots of an earlier run with those of now.
 
     ``there`` has every snapshot of which containers may be left, dead ones included.
     """
-    died = known.live - live
-    return SnapshotChanges(frozenset(live - known.live), frozenset(died), frozenset(died - there))
+    died = then - live
+    return SnapshotChanges(frozenset(live - then), frozenset(died), frozenset(died - there))
 
 
 def find_listed(folders: Iterable[tuple[str, str]], final: AbstractSet[str]) -> list[str]:
@@ -172,17 +102,3 @@ def find_looked_up(listed: Iterable[str], dead: Iterable[str]) -> frozenset[str]
     """The partitions of which the index is read: where something is listed, and where entries of
     dead containers lie, which a container that lives on may have under another path."""
     return frozenset((*listed, *dead)) - {""}
-
-
-def find_overlapping(parts: Sequence[tuple[str, str]], partitions: Iterable[str]) -> list[int]:
-    """The numbers of those parts of the index that may have rows of some partitions.
-
-    A part has its first and its last partition; its rows are sorted.
-    """
-    wanted = sorted(partitions)
-    overlapping = []
-    for number, (first, last) in enumerate(parts):
-        at = bisect_left(wanted, first)
-        if at < len(wanted) and wanted[at] <= last:
-            overlapping.append(number)
-    return overlapping

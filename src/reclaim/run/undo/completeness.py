@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import IncompleteRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, hashed_part, open_storage
@@ -42,7 +43,8 @@ def find_whole(
     if not named:
         return list(snapshots)
     listed = engine.list(store.format, _ranges_of_snapshots(store), place.below("there"))
-    broken = engine.incomplete(
+    broken = pipelines.incomplete(
+        engine,
         IncompleteRequest(
             store.format,
             each_once(named),
@@ -51,7 +53,7 @@ def find_whole(
             not_back,
             aside,
             _expired(store, place.below("expired"), opener),
-        )
+        ),
     )
     return [one for one, mine in snapshots.items() if broken.isdisjoint(mine.values())]
 

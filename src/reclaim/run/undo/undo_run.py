@@ -22,13 +22,13 @@ from reclaim.errors import NotFound, Partial, Refused
 from reclaim.ids import new_uid
 from reclaim.model import Lease, instant_text
 from reclaim.run.expire.released import hold_released
-from reclaim.run.lifecycle.cut_off import can_be_given_up
 from reclaim.run.lifecycle.giving_up import give_up
 from reclaim.run.lifecycle.settling import settle
 from reclaim.run.plan.checks import check_clock
 from reclaim.run.record.interrupted import told_as_partial
 from reclaim.run.record.journal import Journal
 from reclaim.run.record.stages import Silent, Stages, Watcher
+from reclaim.run.roots.cut_off import can_be_given_up
 from reclaim.run.sweep.removal import UndoableRemoval, note_undo_begun, removal_of, setting_aside
 from reclaim.run.sweep.sweep import sweep
 from reclaim.run.undo.completeness import find_whole

@@ -43,9 +43,11 @@ DELETED = "the repository was deleted"
 MANY_BRANCHES = 64
 ASKED_AT_ONCE = 16
 """Folders of branches that are asked for at the same time."""
-CHECKPOINTS, INDEX, PROTECTED = "uncommitted", "index", "protected"
-"""The folders of checkpoints and of the index, which runs on uncommitted data leave; and of what
-runs remember of protected paths."""
+CHECKPOINTS, PROTECTED = "checkpoints", "protected"
+"""The folders of checkpoints with the index, and of what runs remember of protected paths."""
+OLD_CHECKPOINTS = ("uncommitted", "index")
+"""The folders of checkpoints that older versions of Reclaim have left."""
+LEFT = (CHECKPOINTS, PROTECTED, *OLD_CHECKPOINTS)
 LIFECYCLE = "lifecycle"
 """The folder of what runs of lifecycle rules leave."""
 
@@ -102,7 +104,7 @@ class CatalogFormat(IndexesEntries):
     def _own_folders(self, storage: Storage) -> Iterator[str]:
         """The folders of what runs leave, and that may be collected."""
         yield from _folders(storage, f"{self.prefix}_reclaim/runs")
-        for part in (CHECKPOINTS, INDEX, PROTECTED, LIFECYCLE):
+        for part in (*LEFT, LIFECYCLE):
             yield f"{self.prefix}_reclaim/{part}"
 
     def branch_folder(self, branch: str) -> str:
@@ -150,8 +152,9 @@ class CatalogFormat(IndexesEntries):
         runs = pc.and_(pc.and_(ours, pc.equal(second, "runs")), pc.greater(depth, 3))
         work = pc.and_(runs, pc.equal(fourth, "work"))
         # Those of the last run are held; older ones go as other files of runs do.
-        left = pc.and_(ours, pc.is_in(second, pa.array([CHECKPOINTS, INDEX, PROTECTED])))
+        left = pc.and_(ours, pc.is_in(second, pa.array(LEFT)))
         by_rules = pc.and_(ours, pc.equal(second, LIFECYCLE))
+        # Those of older versions of Reclaim.
         begun = pc.is_in(third, pa.array(["checkpoints", "index"]))
         work = pc.or_(work, pc.or_(left, pc.and_(by_rules, begun)))
         # The other folders have tables that people read: they are records.

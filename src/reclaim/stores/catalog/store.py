@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from reclaim.catalog import Roots
-from reclaim.catalog.collection import locks, plans, policies, records
+from reclaim.catalog.collection import locks, policies, records
 from reclaim.catalog.collection.clones import copies
 from reclaim.catalog.collection.condemn import claimed_addresses, leftovers
 from reclaim.catalog.collection.edit import history_edit
@@ -165,10 +165,10 @@ class CatalogStore(
         return promised.find_released(self._workspace, ids)
 
     def record_plan(self, run_id: str, digest: str) -> None:
-        plans.record_plan(self._workspace, run_id, digest)
+        records.record_plan(self._workspace, run_id, digest)
 
     def recorded_plan(self, run_id: str) -> str | None:
-        return plans.recorded_plan(self._workspace, run_id)
+        return records.recorded_plan(self._workspace, run_id)
 
     def stored_policy(self) -> str | None:
         return policies.stored_policy(self._workspace)

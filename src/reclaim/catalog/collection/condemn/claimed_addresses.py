@@ -247,7 +247,7 @@ def _check_rules(connection: Connection, repo_uid: str, rules: str | None) -> No
     if connection.execute(query).scalar() != rules:
         raise PlanRefused(
             "the lifecycle rules were changed since the plan was made",
-            hint="nothing was deleted; plan it again: reclaim lifecycle run REPO --plan",
+            hint="nothing was deleted; plan it again: reclaim plan REPO --lifecycle",
         )
 
 

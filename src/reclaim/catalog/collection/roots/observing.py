@@ -18,7 +18,6 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, select
 
 from reclaim.catalog.collection.edit import history_edit
 from reclaim.catalog.collection.edit.history_edit import HistoryRead
-from reclaim.catalog.collection.roots.final_partitions import final_partitions
 from reclaim.catalog.collection.roots.staged_paths import find_protected, staged_paths
 from reclaim.catalog.database.schema import (
     CommitState,
@@ -40,8 +39,10 @@ from reclaim.catalog.staging.partitions import OVERDUE
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, to_micros
 from reclaim.model import Lease
+from reclaim.safety import SAFETY
 from reclaim.storage import Storage, hashed_files
 
+LONGEST_MARGIN = max(SAFETY.objects, SAFETY.work, SAFETY.upload_length)
 AWAY = (CommitState.QUARANTINED, CommitState.COLLECTED)
 """Commits of which nothing is where it was."""
 
@@ -248,3 +249,23 @@ def _partitions(connection: Connection, repo_uid: str, now: int | None) -> dict[
         else:
             found["open"].append(row.id)
     return found
+
+
+def final_partitions(connection: Connection, repo_uid: str, now: int) -> frozenset[str]:
+    """Partitions into which nobody can write any more, so that they need no second look.
+
+    A closed partition takes no new references, but a writer that stalls may still put bytes there,
+    which nothing will ever refer to. So a partition is final only when it has been closed for
+    longer than every margin, and no upload into it can be linked.
+    """
+    pending = select(upload_tokens.c.address).where(
+        upload_tokens.c.repo_uid == repo_uid, upload_tokens.c.state == UploadState.PENDING
+    )
+    # Whatever their time says: only a state ends an upload.
+    uploading = {address.split("/")[-2] for address in connection.execute(pending).scalars()}
+    closed = select(partitions.c.id).where(
+        partitions.c.repo_uid == repo_uid,
+        partitions.c.state == PartitionState.CLOSED,
+        partitions.c.closed_at < now - LONGEST_MARGIN // MICROSECOND,
+    )
+    return frozenset(connection.execute(closed).scalars()) - uploading

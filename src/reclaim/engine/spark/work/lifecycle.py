@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,23 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.lifecycle import LifecycleRead
-from reclaim.engine.spark.work.lines import FILES, Tables, lines_of, parts_in, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.spark.work.shielding import shielded
-from reclaim.engine.tasks import (
-    keys,
-    lifecycle,
-    lifecycle_index,
-    lifecycle_plan,
-    lifecycle_ranges,
-    tally,
-)
-from reclaim.engine.tasks.indexing import CountedReads
+from reclaim.engine.tasks import keys, lifecycle, lifecycle_plan, lifecycle_ranges, tally
+from reclaim.engine.tasks.index import CountedReads, Span, in_partitions, read_index
 from reclaim.engine.tasks.judging import CandidateRules, Verdict
 from reclaim.engine.tasks.keys import Key, KeysOf
 from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS, ReachNames
-from reclaim.engine.tasks.lifecycle_index import FOUND, RuleChanges, Span
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits, Renumbering
 from reclaim.engine.tasks.looking_up import guards_of, look_up
 from reclaim.engine.tasks.parts import (
@@ -37,19 +25,21 @@ from reclaim.engine.tasks.parts import (
     read_part,
     write_parts,
 )
+from reclaim.engine.tasks.rule_changes import FOUND, RuleChanges, select_rows
 from reclaim.engine.tasks.sampling import count_sampled
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.engine.work.incremental import ROWS_AT_ONCE
+from reclaim.engine.work.lines import FILES, Tables, lines_of, parts_in, stem_in, storage_of
+from reclaim.engine.work.parts import read_parts
+from reclaim.engine.work.shielding import shielded
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.storage import LISTED
 from reclaim.stores.format import Format
 
-ROWS_AT_ONCE = 2_000_000
-"""Entries that a task holds before it writes a part of the index."""
-
 RANGE_FILE, CONTAINER_FILE = "ranges", "containers"
 ROW_FILE, ADDRESS_FILE, HELD_FILE, CANDIDATE_FILE = "rows", "addresses", "held", "candidates"
-INDEX_FILE, KEY_FILE = "index", "keys"
+KEY_FILE = "keys"
 """The sorts of files that tasks write, as the groups of parts."""
 
 THERE = pa.schema([*ADDRESSES, *(field for field in LISTED if field.name != "address")])
@@ -77,9 +67,9 @@ def expand(format: Format, metaranges: Tables) -> Tables:
     yield pa.table([pa.array([v], f.type) for v, f in zip(told, RANGES, strict=True)], RANGES)
 
 
-def read_known(url: str, renumbering: Renumbering | None, files: Tables) -> Tables:
+def read_known(url: str, renumbering: Renumbering, files: Tables) -> Tables:
     for table in read_parts(url, files):
-        yield lifecycle_ranges.known_ranges(table, renumbering)
+        yield renumbering.apply(table)
 
 
 def write_ranges(place: Place, rows: Tables) -> Tables:
@@ -111,7 +101,7 @@ def _grouped(parts: Collection[Part] | Tables, group: str) -> list[Part]:
     return [replace(part, group=group) for part in parts]
 
 
-# 3: entries that rules match
+# 3: entries that rules match, and did not match then
 
 
 @lru_cache(maxsize=4)
@@ -120,53 +110,6 @@ def load_ranges(url: str, parts: tuple[Part, ...]) -> RangeBits:
     storage = open_storage(url)
     tables = [read_part(storage, part) for part in parts]
     return RangeBits.of(pa.concat_tables([RANGES.empty_table(), *tables]))
-
-
-def read_ranges_of(url: str, files: Tables) -> Tables:
-    """The live ranges among containers."""
-    for table in read_parts(url, files):
-        yield lifecycle_ranges.as_ranges(table)
-
-
-def read_fresh(
-    format: Format,
-    classes: BranchClasses,
-    edges: Sequence[str],
-    index: Place,
-    work: Place,
-    keys_of: KeysOf | None,
-    ranges: Tables,
-) -> Tables:
-    """Read ranges: their entries into the index, and the keys of what a rule matches, if they are
-    asked for."""
-    own, counts = open_storage(index.url), LifecycleRead()
-    reads = CountedReads(storage_of(format))
-    parts: list[Part] = []
-    waiting: list[pa.Table] = []
-    matched: list[Key] = []
-    partitions: set[str] = set()
-
-    def write() -> None:
-        written = lifecycle_index.write_index(own, stem_in(index), waiting, edges)
-        parts.extend(written)
-        waiting.clear()
-
-    rows_waiting = 0
-    for table in ranges:
-        for bits, rows in lifecycle_index.read_ranges(format, reads, table, counts):
-            tally.count(CONTAINERS_READ, 1)
-            if keys_of is not None:
-                found = lifecycle_index.find_matched(classes, bits, rows)
-                matched.append(keys_of(found.column("address")))
-                partitions.update(pc.unique(found.column("partition")).to_pylist())
-            waiting.append(rows)
-            rows_waiting += rows.num_rows
-            if rows_waiting >= ROWS_AT_ONCE:
-                write()
-                rows_waiting = 0
-    write()
-    report = {"read": asdict(counts), "partitions": sorted(partitions)}
-    yield lines_of([*parts, *_write_keys(work, matched)], report)
 
 
 def _write_keys(work: Place, found: Sequence[Key]) -> list[Part]:
@@ -183,11 +126,14 @@ def find_changed(
     keys_of: KeysOf,
     files: Tables,
 ) -> Tables:
-    """The keys of entries in the index that a rule matches now, and did not match then."""
+    """The keys of entries in the index that a rule matches now, and did not match then.
+
+    ``url`` is that of the storage with these parts of the index.
+    """
     now, then = load_ranges(work.url, ranges), load_ranges(work.url, known)
     changes = RuleChanges(classes[0], now, classes[1], then)
     source = CountedReads(open_storage(url))
-    found = (changes.find(lifecycle_index.read_index(source, part)) for part in parts_in(files))
+    found = (changes.find(read_index(source, part)) for part in parts_in(files))
     return _write_found(work, keys_of, found, source)
 
 
@@ -254,8 +200,13 @@ def decide(
     storage, now = open_storage(place.url), load_ranges(place.url, ranges)
     parts: list[Part] = []
     going: list[Key] = []
+    size = 0
     for share in _each_share(shares):
-        tables = [_rows_of(now, wanted, keys_of, place.url, row) for row in share]
+        tables = []
+        for row in share:
+            source = CountedReads(open_storage(row["url"]))
+            tables.append(_rows_of(now, wanted, keys_of, place.url, source, row))
+            size += source.size
         rows = pa.concat_tables([ROWS.empty_table(), *tables])
         decision = lifecycle.decide(classes, names, rows)
         going.append(keys_of(decision.going.column("address")))
@@ -265,7 +216,9 @@ def decide(
             (HELD_FILE, decision.held),
         ):
             parts += _grouped(write_parts(storage, stem_in(place.below(group)), [table]), group)
-    yield lines_of(parts if work is None else [*parts, *_write_keys(work, going)])
+    if work is not None:
+        parts += _write_keys(work, going)
+    yield lines_of(parts, {"bytes": size})
 
 
 def _each_share(shares: Tables) -> Collection[Sequence[dict[str, Any]]]:
@@ -279,23 +232,26 @@ def _each_share(shares: Tables) -> Collection[Sequence[dict[str, Any]]]:
 
 
 def _rows_of(
-    now: RangeBits, wanted: Wanted | None, keys_of: KeysOf, work: str, row: dict[str, Any]
+    now: RangeBits,
+    wanted: Wanted | None,
+    keys_of: KeysOf,
+    work: str,
+    source: CountedReads,
+    row: dict[str, Any],
 ) -> pa.Table:
     """The rows of one part of the index that a task decides on."""
     part = Part(row["address"], row["rows"], row["sha256"], row["group"])
-    rows = lifecycle_index.read_index(open_storage(row["url"]), part)
+    rows = read_index(source, part)
     span = Span.of(part)
     first, last = row["first"], row["last"]
     if span.first < first or (last is not None and span.last >= last):
-        rows = lifecycle_index.in_partitions(
-            rows, lambda name: first <= name and (last is None or name < last)
-        )
+        rows = in_partitions(rows, lambda name: first <= name and (last is None or name < last))
     if wanted is not None:
-        rows = lifecycle_index.in_partitions(rows, wanted.partitions.__contains__)
+        rows = in_partitions(rows, wanted.partitions.__contains__)
         if wanted.keys:
             found = keys.load(work, wanted.keys)
             rows = rows.filter(pa.array(keys.among(keys_of(rows.column("address")), found)))
-    return lifecycle_index.select_rows(now, rows)
+    return select_rows(now, rows)
 
 
 # 5: what is there of what goes

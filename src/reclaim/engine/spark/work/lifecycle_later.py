@@ -8,16 +8,13 @@ from dataclasses import asdict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.lifecycle import LifecycleRead
-from reclaim.engine.spark.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
-from reclaim.engine.spark.work.parts import read_parts
-from reclaim.engine.tasks import keys, lifecycle, lifecycle_index, lifecycle_plan, lifecycle_ranges
-from reclaim.engine.tasks.deleting import FAILED
-from reclaim.engine.tasks.indexing import CountedReads
+from reclaim.engine.tasks import keys, lifecycle, lifecycle_plan, lifecycle_ranges
+from reclaim.engine.tasks.index import CountedReads, IndexCounts, read_ranges
 from reclaim.engine.tasks.keys import KeysOf
 from reclaim.engine.tasks.lifecycle import RANGES, ROWS
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits
 from reclaim.engine.tasks.parts import (
+    ADDRESSES,
     Part,
     Place,
     open_storage,
@@ -26,10 +23,11 @@ from reclaim.engine.tasks.parts import (
     write_part,
     write_parts,
 )
+from reclaim.engine.tasks.rule_changes import select_rows
+from reclaim.engine.work.lines import Tables, lines_of, stem_in, storage_of
+from reclaim.engine.work.parts import read_parts
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.stores.format import Format
-
-NAMES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
 def newly_reached(url: str, known: tuple[Part, ...], ranges: Tables) -> Tables:
@@ -49,14 +47,14 @@ def read_again(
 ) -> Tables:
     """Rows of the planned addresses in ranges that something reaches since; in files."""
     wanted = keys.load(work.url, planned)
-    reads, counts = CountedReads(storage_of(format)), LifecycleRead()
+    reads, counts = CountedReads(storage_of(format)), IndexCounts()
     found: list[pa.Table] = []
     for table in ranges:
         table = table.cast(RANGES)
         now = RangeBits.of(table)
-        for _, rows in lifecycle_index.read_ranges(format, reads, table, counts):
+        for _, rows in read_ranges(format, reads, table, counts):
             named = keys.among(keys_of(rows.column("address")), wanted)
-            found.append(lifecycle_index.select_rows(now, rows.filter(pa.array(named))))
+            found.append(select_rows(now, rows.filter(pa.array(named))))
     parts = write_parts(open_storage(work.url), stem_in(work.below("rows")), found)
     yield lines_of(list(parts), asdict(counts))
 
@@ -69,21 +67,8 @@ def leave(classes: BranchClasses, protect: Sequence[str], place: Place, rows: Ta
     if not len(leaving):
         yield lines_of([])
         return
-    table = pa.table({"address": leaving}, schema=NAMES)
+    table = pa.table({"address": leaving}, schema=ADDRESSES)
     yield lines_of([write_hashed(open_storage(place.url), stem_in(place), table)])
-
-
-def read_names(url: str, files: Tables) -> Tables:
-    storage = open_storage(url)
-    for part in parts_in(files):
-        yield read_part(storage, part, ["address"]).cast(NAMES)
-
-
-def read_taken(url: str, files: Tables) -> Tables:
-    """The addresses that a journal says are gone."""
-    for table in read_parts(url, files):
-        gone = table.filter(pc.not_equal(table.column("outcome"), FAILED))
-        yield gone.select(["address"]).cast(NAMES)
 
 
 def publish(run: str, url: str, place: Place, files: Tables) -> Tables:

@@ -7,11 +7,11 @@ from dataclasses import asdict, replace
 
 import pyarrow as pa
 
-from reclaim.engine.spark.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.engine.tasks import tally
 from reclaim.engine.tasks.listing import list_ranges
 from reclaim.engine.tasks.parts import Place, open_storage, write_parts
 from reclaim.engine.tasks.tally import OBJECTS
+from reclaim.engine.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.storage import LISTED, KeyRange, buckets
 from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
 

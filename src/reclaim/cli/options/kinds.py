@@ -1,0 +1,166 @@
+"""The kind of run, as options of ``plan`` and ``gc``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reclaim.cli.config.settings import OPTION, current
+from reclaim.cli.options.limits import LimitOptions
+from reclaim.cli.options.panels import KIND, LOOK_AT
+from reclaim.cli.options.quarantining import QuarantineOptions
+from reclaim.cli.options.rules import RuleOptions
+from reclaim.cli.running import RunOptions
+from reclaim.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from reclaim.cli.progress.watching import Watch
+    from reclaim.engine.base import Engine
+    from reclaim.run.requests import RunRequest
+    from reclaim.run.sweep.removal import Removal
+    from reclaim.stores.base import Store
+
+HISTORY_ONLY, UNCOMMITTED, LIFECYCLE = "--history-only", "--uncommitted", "--lifecycle"
+
+OF_KINDS = {
+    "ref": (HISTORY_ONLY,),
+    "branch": (UNCOMMITTED,),
+    "full": (UNCOMMITTED, LIFECYCLE),
+}
+"""Options that go only with some kinds."""
+RULES = {field.name for field in fields(RuleOptions)}
+OF_DELETIONS = {
+    *("min_age", "unsafe_allow_fraction"),
+    *(
+        field.name
+        for group in (RunOptions, QuarantineOptions, LimitOptions)
+        for field in fields(group)
+    ),
+}
+OF_EVERY_KIND = {"out"}
+TAKEN = {
+    HISTORY_ONLY: OF_EVERY_KIND | RULES,
+    UNCOMMITTED: OF_EVERY_KIND | OF_DELETIONS,
+    LIFECYCLE: OF_EVERY_KIND | OF_DELETIONS,
+}
+"""The options of other groups that go with a kind. All of them go with a collection."""
+
+
+@dataclass(frozen=True, slots=True)
+class KindOptions:
+    """The kind of run, and the options that only this kind has."""
+
+    history_only: Annotated[
+        bool,
+        typer.Option(
+            HISTORY_ONLY,
+            help="Only take commits out of the history by the rules; deletes no bytes.",
+            rich_help_panel=KIND,
+        ),
+    ] = False
+    uncommitted: Annotated[
+        bool,
+        typer.Option(
+            UNCOMMITTED,
+            help="Only what was uploaded and is in no commit, from the checkpoint of the last such "
+            "run.",
+            rich_help_panel=KIND,
+        ),
+    ] = False
+    lifecycle: Annotated[
+        bool,
+        typer.Option(
+            LIFECYCLE, help="Only what the stored lifecycle rules match.", rich_help_panel=KIND
+        ),
+    ] = False
+    ref: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ref",
+            metavar="REF",
+            help="With --history-only: edit only what this ref reaches; repeatable.",
+            show_default=False,
+            rich_help_panel=LOOK_AT,
+        ),
+    ] = None
+    branch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BRANCH",
+            help="With --uncommitted: only uploads to this branch, which may be deleted.",
+            show_default=False,
+            rich_help_panel=LOOK_AT,
+        ),
+    ] = None
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="Ignore checkpoints and read everything again (same result, slower).",
+            rich_help_panel=LOOK_AT,
+        ),
+    ] = False
+
+    def read(self, *groups: Any) -> RunRequest:
+        """The kind that was asked for; refuses options in other groups that do not go with it."""
+        from reclaim.run.requests import RunKind, RunRequest
+
+        chosen = self._chosen()
+        for option, kinds in OF_KINDS.items():
+            if getattr(self, option) not in (None, False) and chosen not in kinds:
+                raise InvalidInput(f"--{option} goes only with {' or '.join(kinds)}")
+        if not chosen:
+            return RunRequest()
+        for group in groups:
+            for option in given_options(group):
+                if option not in TAKEN[chosen]:
+                    raise InvalidInput(f"{flag(option)} does not go with {chosen}")
+        kind = RunKind(chosen.removeprefix("--"))
+        return RunRequest(kind, tuple(self.ref or ()), self.branch, self.full)
+
+    def rules(self, rules: RuleOptions) -> RuleOptions:
+        """The retention rules of this kind: a kind without such rules ignores a stored policy."""
+        with_rules = self._chosen() in ("", HISTORY_ONLY)
+        return rules if with_rules else RuleOptions(no_policy=True)
+
+    def engine(self, running: RunOptions, watch: Watch) -> Engine:
+        """The engine of this kind: an edit of the history needs neither Spark nor Java."""
+        return running.local_engine() if self.history_only else running.engine(watch)
+
+    def removal(self, quarantining: QuarantineOptions, store: Store) -> Removal:
+        """How this kind removes objects: an edit of the history removes none."""
+        from reclaim.run.sweep.removal import DELETE
+
+        return DELETE if self.history_only else quarantining.removal(store)
+
+    def _chosen(self) -> str:
+        """The option of the kind; "" for a collection of everything."""
+        named = {
+            HISTORY_ONLY: self.history_only,
+            UNCOMMITTED: self.uncommitted,
+            LIFECYCLE: self.lifecycle,
+        }
+        chosen = [option for option, asked in named.items() if asked]
+        if len(chosen) > 1:
+            raise InvalidInput(f"{' and '.join(chosen)} exclude each other")
+        return chosen[0] if chosen else ""
+
+
+def given_options(options: Any) -> Iterator[str]:
+    """The names of the options in a group that the command line gives."""
+    chosen = current().chosen
+    for field in fields(options):
+        if field.name in chosen:
+            # A setting fills these as well.
+            if chosen[field.name].origin == OPTION:
+                yield field.name
+        elif getattr(options, field.name) != field.default:
+            yield field.name
+
+
+def flag(option: str) -> str:
+    """The name of an option on the command line."""
+    return "--" + option.removesuffix("_name").replace("_", "-")

@@ -1,0 +1,37 @@
+"""The steps of a run whose size is that of the data: each a function of an engine and a request.
+
+They are written once, on ``engine.base.Engine``: tasks read and write files, and rows are joined
+and grouped as DataFrames are. A new kind of run adds a module here, and no method to an engine.
+"""
+
+from __future__ import annotations
+
+from reclaim.engine.pipelines.candidate_lists import exclude, intersect, verify
+from reclaim.engine.pipelines.completeness import incomplete
+from reclaim.engine.pipelines.copying import copy
+from reclaim.engine.pipelines.expanding import expand
+from reclaim.engine.pipelines.finding import confirm, find
+from reclaim.engine.pipelines.incremental import carry, dead_entries, index
+from reclaim.engine.pipelines.promises import needed
+from reclaim.engine.pipelines.protecting import match, merge, shield
+from reclaim.engine.pipelines.taking import recall, sweep
+
+__all__ = [
+    "carry",
+    "confirm",
+    "copy",
+    "dead_entries",
+    "exclude",
+    "expand",
+    "find",
+    "incomplete",
+    "index",
+    "intersect",
+    "match",
+    "merge",
+    "needed",
+    "recall",
+    "shield",
+    "sweep",
+    "verify",
+]

@@ -1,0 +1,146 @@
+"""Finding candidates: objects are compared with the keys of what is live, and judged.
+
+Where containers are taken by name and there is little to compare, that is done in this process.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from reclaim.engine.answers import Candidates, ContainerFiles
+from reclaim.engine.base import Engine, JobRunner
+from reclaim.engine.pipelines.live_keys import Keys, can_load, key_rows, write_keys
+from reclaim.engine.pipelines.reading import count_rows, count_tasks, rows_of
+from reclaim.engine.requests import ConfirmRequest, FindRequest
+from reclaim.engine.rows import Rows
+from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Verdict
+from reclaim.engine.tasks.parts import Place
+from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.engine.work import candidates, containers
+from reclaim.engine.work.candidates import Source
+from reclaim.engine.work.containers import JOIN_KEY
+from reclaim.engine.work.lines import Lines
+from reclaim.engine.work.parts import read_parts
+from reclaim.storage import LISTED
+from reclaim.stores.format import CONTAINERS, Format, ReadsContainers
+
+
+def find(engine: Engine, request: FindRequest) -> Candidates:
+    """Objects that no live container lists and nothing holds, judged."""
+    if request.search is not None:
+        return engine.search(request, request.search)
+    if request.lifecycle is not None:
+        return engine.find_by_rules(request, request.lifecycle)
+    # Without containers to read, less time may go into the work than into jobs that spread it.
+    rows = count_rows(request.objects.parts, request.containers.parts)
+    return _find(engine if request.format.reads else engine.near(rows), request)
+
+
+def _find(engine: JobRunner, request: FindRequest) -> Candidates:
+    """Compare all objects with what is live."""
+    format, objects, needed = request.format, request.objects.parts, request.containers
+    by_key = bool(needed.dead) and _lacks_paths(format)
+    keys, read = write_keys(engine, format, needed, request.held, (), request.work, dead=by_key)
+    found = Candidates(read=read, sample=keys.sample)
+    source = Source(format, request.objects, keys.sample.keys)
+    if not objects:
+        return found
+    by_key = by_key and can_load(engine, keys.dead)
+    judge = partial(candidates.judge, format, request.rules, request.place, engine.keys_of)
+    if (needed.dead and not by_key) or not can_load(engine, keys.live):
+        seen = write_survivors(engine, source, keys.live, request.work)
+        count_looked_at(found, seen)
+        if not seen.parts:
+            return found
+        survivors = rows_of(engine, request.place.url, seen.parts, SURVIVORS)
+        if needed.dead:
+            survivors = explain(survivors, _dead(engine, format, needed, request.place))
+        lines = engine.run("find", survivors, judge, shuffled=count_rows(objects))
+    else:
+        if by_key:
+            url = request.work.url
+            judge = partial(candidates.explain_by_key, url, keys.dead, engine.keys_of, judge)
+        look = partial(candidates.survivors, source, request.work.url, keys.live, engine.keys_of)
+        files = engine.files(objects)
+        lines = engine.run("find", files, partial(candidates.with_counts, look, judge))
+        count_looked_at(found, lines)
+    return judged(found, lines)
+
+
+def confirm(engine: JobRunner, request: ConfirmRequest) -> Candidates:
+    """Candidates that nothing reaches now either, without those that were done before.
+
+    They are written down by kind: the group of a part is the kind of its objects.
+    """
+    keys, read = write_keys(
+        engine, request.format, request.revived, request.held, request.done, request.work
+    )
+    if not request.candidates:
+        return Candidates(read=read)
+    url, files = request.place.url, engine.files(request.candidates)
+    shuffled = 0
+    if can_load(engine, keys.live):
+        drop = partial(candidates.unlisted, url, keys.live, engine.keys_of)
+        left = files.map(drop, CANDIDATES)
+    else:
+        with_keys = partial(candidates.with_keys, partial(read_parts, url), engine.keys_of)
+        rows = files.map(with_keys, CANDIDATES.append(JOIN_KEY))
+        left = rows.join(key_rows(engine, keys.live, url), "key", "left_anti")
+        left = left.select(*CANDIDATES.names)
+        shuffled = count_rows(request.candidates, keys.live)
+    keep = partial(candidates.keep_closed, request.closed, request.place)
+    lines = engine.run("confirm", left, keep, shuffled=shuffled)
+    return Candidates(parts=lines.parts, read=read)
+
+
+def write_survivors(engine: JobRunner, source: Source, live: Keys, place: Place) -> Lines:
+    """Write down the objects whose keys are not live; the reports count all of them."""
+    files = engine.files(source.objects.parts)
+    write = partial(candidates.write_survivors, place)
+    if can_load(engine, live):
+        look = partial(candidates.survivors, source, place.url, live, engine.keys_of)
+        return engine.run("compare", files, partial(candidates.with_counts, look, write))
+    read = partial(candidates.with_keys, source.read, engine.keys_of)
+    rows = files.map(read, LISTED.append(JOIN_KEY))
+    left = rows.join(key_rows(engine, live, place.url), "key", "left_anti").select(*LISTED.names)
+    shuffled = count_rows(source.objects.parts, live)
+    lines = engine.run("compare", left, write, shuffled=shuffled)
+    count = partial(candidates.count_objects, source, engine.keys_of)
+    return Lines([*lines.rows, *engine.run("count", files, count).rows])
+
+
+def explain(survivors: Rows, dead: Rows) -> Rows:
+    """Survivors, each with where a dead container listed it, if one did."""
+    rows = survivors.select(*LISTED.names).join(dead, "address", "left")
+    return rows.select(*SURVIVORS.names)
+
+
+def _dead(engine: JobRunner, format: Format, needed: ContainerFiles, place: Place) -> Rows:
+    """Addresses that dead containers listed, each once, with the least cause."""
+    rows = rows_of(engine, place.url, needed.parts, CONTAINERS)
+    spread = rows.where("cause", LIVE, equal=False).repartition(count_tasks(engine, needed.dead))
+    return least_causes(spread.map(partial(containers.read_dead, format), READ))
+
+
+def least_causes(listed: Rows) -> Rows:
+    """Addresses, each once, with the least cause."""
+    # Of equal causes the first path: what a plan says must not depend on who was read first.
+    named = listed.select("address", "cause", "path", "kind")
+    return named.group("address", order=("cause", "path", "kind"))
+
+
+def _lacks_paths(format: Format) -> bool:
+    return isinstance(format, ReadsContainers) and not format.has_paths
+
+
+def count_looked_at(found: Candidates, lines: Lines) -> None:
+    found.objects += lines.sum("objects")
+    found.size += lines.sum("size")
+    found.sampled += lines.sum("sampled")
+
+
+def judged(found: Candidates, lines: Lines) -> Candidates:
+    found.parts = lines.parts
+    for report in lines.reports():
+        found.verdict.add(Verdict.decode(report["verdict"]))
+    return found

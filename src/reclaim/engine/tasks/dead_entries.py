@@ -1,0 +1,70 @@
+"""Entries of dead containers, as far as they can still be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from reclaim.engine.tasks.index import CountedReads
+from reclaim.engine.tasks.reading import LIVE, READ, UNREADABLE, is_there, reader_of
+from reclaim.storage import Storage
+from reclaim.stores.format import NO_READ, Format
+
+
+@dataclass(slots=True)
+class DeadCounts:
+    """The entries that were read of dead containers, and the partitions in which they lie."""
+
+    unread: int = 0
+    """Containers that could not be read: what they list is not known."""
+    damaged: int = 0
+    """Those of them that are there."""
+    bytes: int = 0
+    ranges: int = 0
+    partitions: set[str] = field(default_factory=set)
+
+    def add(self, other: DeadCounts) -> None:
+        self.unread += other.unread
+        self.damaged += other.damaged
+        self.bytes += other.bytes
+        self.ranges += other.ranges
+        self.partitions |= other.partitions
+
+
+def read_dead(
+    format: Format, storage: Storage, containers: pa.Table, counts: DeadCounts
+) -> Iterator[pa.Table]:
+    """Dead containers and what they list, as ``READ``; what cannot be read is counted."""
+    dead = containers.filter(pc.not_equal(containers.column("cause"), LIVE))
+    reads = CountedReads(storage)
+    for container in dead.to_pylist():
+        cause = pa.scalar(container["cause"], pa.int32())
+        itself = [container["address"], None, container["kind"], 0, container["cause"]]
+        yield pa.table([pa.array([v], f.type) for v, f in zip(itself, READ, strict=True)], READ)
+        try:
+            if container["detail"] == NO_READ:
+                # One that lists nothing is empty, or could not be read.
+                if not container["entries"]:
+                    reader_of(format).containers(reads, container["address"])
+                continue
+            entries = reader_of(format).entries(reads, container, paths=True)
+        except UNREADABLE:
+            counts.unread += 1
+            counts.damaged += is_there(storage, container["address"])
+            continue
+        rows = entries.num_rows
+        described = format.describe(entries.column("address").combine_chunks())
+        counts.partitions |= set(pc.unique(pc.struct_field(described, "guard")).to_pylist())
+        columns = (
+            entries.column("address"),
+            entries.column("path"),
+            pa.nulls(rows, pa.string()),
+            pa.nulls(rows, pa.int64()),
+            pa.repeat(cause, rows),
+        )
+        yield pa.table(list(columns), schema=READ)
+    counts.bytes += reads.size
+    counts.ranges += reads.reads

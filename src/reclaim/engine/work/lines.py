@@ -1,0 +1,143 @@
+"""Lines: what a task gives back to the driver, for each file that it wrote, and for its counts.
+
+What a task writes it names itself, so that no other attempt at the same task writes there too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from reclaim.engine.tasks.parts import Part, Place, task_storage
+from reclaim.engine.tasks.tally import tallied
+from reclaim.ids import new_uid
+from reclaim.storage import Storage
+from reclaim.stores.format import Format
+
+Tables = Iterator[pa.Table]
+Work = Callable[[Tables], Tables]
+"""What a task does with its rows."""
+
+FILES = pa.schema(
+    [
+        pa.field("address", pa.string(), nullable=False),
+        pa.field("rows", pa.int64(), nullable=False),
+        pa.field("sha256", pa.string(), nullable=False),
+        pa.field("group", pa.string(), nullable=False),
+    ]
+)
+"""Parts as rows, for tasks to read."""
+
+LINES = FILES.append(pa.field("report", pa.string(), nullable=False))
+"""The parts that a task wrote, and one line for what it has to report."""
+
+WORTH_A_TABLE = 10_000
+"""Rows that are worth a table of their own."""
+
+PACKED = pa.schema([pa.field("rows", pa.binary(), nullable=False)])
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The lines that the tasks of a job gave back."""
+
+    rows: Sequence[Any]
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The files that they wrote."""
+        return [
+            Part(row["address"], row["rows"], row["sha256"], row["group"])
+            for row in self.rows
+            if row["address"]
+        ]
+
+    def reports(self) -> Iterator[Any]:
+        for row in self.rows:
+            if row["report"]:
+                yield json.loads(row["report"])
+
+    def sum(self, name: str) -> int:
+        """A count in the reports, all together."""
+        return sum(int(report.get(name) or 0) for report in self.reports())
+
+
+def storage_of(format: Format) -> Storage:
+    """The storage of a store, with objects as its format counts them."""
+    return format.view(task_storage(format.root))
+
+
+def in_shares(shares: Sequence[pa.Table], work: Work, numbers: Tables) -> Tables:
+    """Work on the shares with some numbers, which came with the task and not as its rows."""
+    return work(shares[number] for table in numbers for number in table.column("id").to_pylist())
+
+
+def told(folder: str, work: Work, rows: Tables) -> Tables:
+    """Work whose counts are told in a folder on the way."""
+    return tallied(folder, work(rows))
+
+
+def after(first: Work, then: Work, files: Tables) -> Tables:
+    """Two kinds of work in one task."""
+    return then(first(files))
+
+
+def packed(work: Work, rows: Tables) -> Tables:
+    """The tables of some work, each as one value: Spark need not take it apart on its way."""
+    for table in work(rows):
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        yield pa.table({"rows": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
+
+
+def unpacked(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The tables in values, put together."""
+    values = rows.column("rows").combine_chunks()
+    tables = [pa.ipc.open_stream(value.as_buffer()).read_all() for value in values]
+    return pa.concat_tables([schema.empty_table(), *tables])
+
+
+def files_table(parts: Sequence[Part]) -> pa.Table:
+    """Parts as rows, for tasks to read."""
+    return pa.Table.from_pylist([asdict(part) for part in parts], schema=FILES)
+
+
+def parts_in(files: Tables) -> Iterator[Part]:
+    for table in files:
+        for row in table.to_pylist():
+            yield Part(**row)
+
+
+def in_fewer(tables: Tables) -> Tables:
+    """The same rows in fewer tables: to pass a small one on costs as much as a large one."""
+    waiting: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        waiting.append(table)
+        rows += table.num_rows
+        if rows >= WORTH_A_TABLE:
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting, rows = [], 0
+    if rows:
+        yield pa.concat_tables(waiting).combine_chunks()
+
+
+def lines_of(
+    parts: Iterator[Part] | Sequence[Part], report: Mapping[str, Any] | None = None
+) -> pa.Table:
+    """The parts that a task wrote, and one line for its report."""
+    lines = [{**asdict(part), "report": ""} for part in parts]
+    # Only now is the report complete.
+    text = json.dumps(report) if report is not None else ""
+    lines.append({"address": "", "rows": 0, "sha256": "", "group": "", "report": text})
+    return pa.Table.from_pylist(lines, schema=LINES)
+
+
+def stem_in(place: Place) -> str:
+    """How the names of the files begin that one attempt at a task writes."""
+    return place.at(new_uid())
