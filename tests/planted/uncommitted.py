@@ -114,8 +114,8 @@ BUGS: dict[str, Bug] = {
     ),
     "protected globs protect nothing": Bug(
         "reclaim.engine.tasks.judging",
-        right='        *(f"protected by {glob}" for glob in rules.protect),\n',
-        wrong="        *(None for glob in rules.protect),\n",
+        right='        *((glob, f"protected by {name}") for glob, name in zip',
+        wrong='        *((glob, f"protected by {name}") for glob, name in () and zip',
         test=f"{EXTENT}::test_open_partitions_and_protected_globs_are_counted",
     ),
     "what is protected after the plan is taken": Bug(

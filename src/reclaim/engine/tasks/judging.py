@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import reduce
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -207,18 +208,20 @@ def judge(
     ]
     # What runs left of themselves has no guard.
     in_doubt = pc.and_(pc.not_equal(guard, ""), pa.scalar(rules.in_doubt))
-    stays = pc.case_when(
-        pc.make_struct(foreign, odd, ours, never, stranger, opened, *globs, in_doubt, young),
-        "outside the store",
-        ODD,
-        "Reclaim's own, kept",
-        "of a kind that is never deleted",
-        f"unknown {format.guard_noun}",
-        f"in an open {format.guard_noun}",
-        *(f"protected by {glob}" for glob in rules.protect),
-        IN_DOUBT,
-        YOUNG,
+    # Why an object stays: the first that holds.
+    keeps: Sequence[tuple[Any, str]] = (
+        (foreign, "outside the store"),
+        (odd, ODD),
+        (ours, "Reclaim's own, kept"),
+        (never, "of a kind that is never deleted"),
+        (stranger, f"unknown {format.guard_noun}"),
+        (opened, f"in an open {format.guard_noun}"),
+        *((glob, f"protected by {name}") for glob, name in zip(globs, rules.protect, strict=True)),
+        (in_doubt, IN_DOUBT),
+        (young, YOUNG),
     )
+    masks, sentences = zip(*keeps, strict=True)
+    stays = pc.case_when(pc.make_struct(*masks), *sentences)
     going = pc.is_null(stays)
     reason = pc.coalesce(
         _take(rows.column("cause"), rules.causes), _lookup(shape, rules.reasons, pa.string())

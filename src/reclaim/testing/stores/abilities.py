@@ -111,15 +111,23 @@ class AbilityContract(TakingContract):
         self.require(subject, EditsHistory)
         line = subject.line()
         subject.tag("old", line[0])
-        with subject.store.lock(new_uid()) as held:
+        run = new_uid()
+        with subject.store.lock(run) as held:
             seen, under = _begin(held, subject.store)
             gone = [_ref(seen, "old")]
             assert under.edit_history({line[2]: _parents(seen, line[1])}, gone, seen)
+            self.check_editor(subject.store, run)
             assert under.roll_back() == []
+            self.check_editor(subject.store, None)
             back = under.read_history()
             assert _parents(back, line[2]) == (line[1],)
             assert "old" in {ref.name for ref in back.refs}
         assert set(line) <= subject.reached()
+
+    def check_editor(self, store: Store, run: str | None) -> None:
+        """Whoever reads the history is told whose edit may still be taken back."""
+        if isinstance(store, ShowsHistory):
+            assert store.current_history().editor == run
 
     def test_the_library_does_what_is_predicted(self, subject: HistorySubject) -> None:
         """First with rules alone, then with the refs that it can be asked to delete."""
@@ -196,7 +204,9 @@ class AbilityContract(TakingContract):
         subject.live_otherwise()
         subject.line()
         with subject.another().lock(new_uid()):
-            assert _reached(store.current_history()) == subject.reached()
+            seen = store.current_history()
+            assert _reached(seen) == subject.reached()
+            assert (seen.count, seen.editor) == (len(seen.snapshots), None)
 
     def test_a_policy_is_kept(self, subject: Subject) -> None:
         store, another = subject.store, subject.another()
