@@ -23,6 +23,7 @@ from tests.planted import (
     lifecycle,
     marking,
     naming,
+    pipelines,
     policies,
     protecting,
     quarantine,
@@ -55,6 +56,7 @@ BUGS = (
     | lifecycle.BUGS
     | marking.BUGS
     | naming.BUGS
+    | pipelines.BUGS
     | policies.BUGS
     | protecting.BUGS
     | quarantine.BUGS
