@@ -24,6 +24,7 @@ from tests.planted import (
     lifecycle,
     marking,
     naming,
+    pipelines,
     policies,
     protecting,
     quarantine,
@@ -57,6 +58,7 @@ BUGS = (
     | lifecycle.BUGS
     | marking.BUGS
     | naming.BUGS
+    | pipelines.BUGS
     | policies.BUGS
     | protecting.BUGS
     | quarantine.BUGS
