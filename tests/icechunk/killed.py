@@ -34,7 +34,7 @@ from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run.undo.undo_run import undo_run
 from reclaim.stores.icechunk import held
 from reclaim.stores.icechunk.store import IcechunkStore
-from tests.support.expiring import expire
+from tests.support.expiring import apply_expire, plan_expire
 
 SERVE = "import tests.planted.plant; from tests.icechunk.killed import serve; serve()"
 """The program of the process that forks. A bug that is planted here is planted there too."""
@@ -84,7 +84,10 @@ def _purge(store: IcechunkStore, *, run: str) -> None:
 
 def _expire(store: IcechunkStore, *, policy: Mapping[str, Any]) -> None:
     store.clean()
-    expire(store, parse_policy(policy))
+    plan = plan_expire(store, parse_policy(policy))
+    if plan.document.edits_history:
+        # As the command does it: an empty plan is not applied.
+        apply_expire(store, plan)
 
 
 WORKS: Mapping[str, Callable[..., None]] = {

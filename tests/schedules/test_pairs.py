@@ -1,7 +1,8 @@
 """All pairs of operations, in every order of their steps that could make a difference.
 
 Where that is too much for ``make test``, a bound is given here and stands in the golden file;
-``make soak`` goes on to the end, and its ends stand in a golden file of their own.
+``make soak`` goes on to the end, and its ends stand in a golden file of their own. Some pairs of
+runs have too many orders for that as well.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ BOUNDS = {
     "reap + expire": 1,
 }
 """The most preemptions in ``make test``, of pairs with hundreds of orders that differ."""
+BOUNDS_OF_SOAK = {"expire + collect": 1, "expire + expire": 1, "expire + undo": 1}
+"""The most preemptions in ``make soak``, of pairs of runs that take turns at one lock."""
 RUNS_OF_LONG = 3
 """So many orders are tried in ``make test`` of a pair with very many."""
 LONG = {
@@ -91,8 +94,8 @@ def test_a_pair(pair: tuple[str, str], pasts: Pasts, checks: Checks, golden: Gol
     name = " + ".join(pair)
     graph = StateGraph(scheduler(past, pair))
     part = name in LONG and not SOAK
+    graph.preemptions = (BOUNDS_OF_SOAK if SOAK else BOUNDS).get(name)
     if not SOAK:
-        graph.preemptions = BOUNDS.get(name)
         graph.most = MORE_RUNS.get(name, RUNS_OF_LONG) if part else None
     explored = explore_all(graph, past, checks)
     assert graph.exhausted or part
@@ -104,5 +107,5 @@ def test_a_pair(pair: tuple[str, str], pasts: Pasts, checks: Checks, golden: Gol
 def test_every_pair_was_tried_to_the_end(golden: Golden) -> None:
     names = {" + ".join(pair) for pair in PAIRS}
     tried = {name for name in names if golden.of_tests.get(name, {}).get("preemptions") == ALL}
-    assert golden.of_soaks.keys() - tried == names - tried
+    assert golden.of_soaks.keys() - tried == names - tried - BOUNDS_OF_SOAK.keys()
     assert {record["preemptions"] for record in golden.of_soaks.values()} <= {ALL}
