@@ -9,11 +9,12 @@ import pytest
 
 from reclaim.run.plan.planning import Plan
 from reclaim.run.roots import roots
-from reclaim.run.roots.request import RootRequest
+from reclaim.run.roots.request import RootRequest, holding
 from reclaim.stores.observation import Observation
 from tests.collect.conftest import local, tmp_path
 from tests.collect.world import World, bury
 from tests.lifecycle.ruled import plan_rules
+from tests.planted.roots import TESTS
 
 __all__ = ["local", "tmp_path"]
 PLANS: dict[str, Callable[[World], Plan]] = {
@@ -37,6 +38,7 @@ def test_plan_and_apply_ask_every_source(
         return replace(source, hold=hold)
 
     names = {source.name for source in roots.ROOTS}
+    assert names == set(TESTS)
     monkeypatch.setattr(roots, "ROOTS", [recording(source) for source in roots.ROOTS])
     bury(local)
     local.age()
@@ -45,3 +47,26 @@ def test_plan_and_apply_ask_every_source(
     asked.clear()
     local.apply(plan)
     assert set(asked) == names
+
+
+def test_a_root_that_comes_after_the_claims_keeps_its_object(
+    local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules take what live commits refer to, so only a root can keep it."""
+    bury(local)
+    local.age()
+    plan = PLANS["lifecycle"](local)
+    first, *_ = sorted(local.candidates(plan))
+    asked: list[str] = []
+
+    def hold(seen: Observation, request: RootRequest) -> Observation:
+        asked.append(request.run)
+        # The first look is before anything is claimed.
+        return seen if len(asked) < 2 else holding(seen, [request.write("late", [first])])
+
+    late = roots.RootSource("a root that comes late", hold)
+    monkeypatch.setattr(roots, "ROOTS", [*roots.ROOTS, late])
+    planned = len(local.candidates(plan))
+    done = local.apply(plan)
+    assert first in local.there()
+    assert done.summary()["objects"] == planned - 1 > 0

@@ -5,12 +5,15 @@ from __future__ import annotations
 from abc import update_abstractmethods
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 
 from reclaim.errors import Refused
+from reclaim.stores import abilities
 from reclaim.stores.abilities import ABILITIES, HeldBackups, KeepsBackups
 from reclaim.stores.base import Held, Store
 from reclaim.stores.format import Format
@@ -110,6 +113,19 @@ def test_every_registered_kind_is_looked_at(opened: Open) -> None:
     assert store is not None
     assert {*OPENERS, "catalog", "shelf"} == {kind.split()[0] for kind in KINDS}
     assert store.kind in KINDS or f"{store.kind} 1" in KINDS
+
+
+def test_every_class_with_abstract_methods_is_listed_as_an_ability() -> None:
+    declared = {
+        ability
+        for module in iter_modules(abilities.__path__)
+        for ability in vars(import_module(f"{abilities.__name__}.{module.name}")).values()
+        if isinstance(ability, type)
+        and ability.__module__.startswith(abilities.__name__)
+        and getattr(ability, "__abstractmethods__", None)
+    }
+    assert declared
+    assert declared <= ABILITIES
 
 
 def test_every_ability_is_of_some_store() -> None:

@@ -40,7 +40,7 @@ def _hold_needed(
 ) -> Observation:
     """An observation in which all is needed as well that other runs have promised, and that paths
     protect of snapshots which the plan did not know."""
-    seen = hold_roots(seen, context.roots.once_marked(_known_containers(context)))
+    seen = hold_roots(seen, context.roots.after_marking(_known_containers(context)))
     known = decided.live | decided.dead.keys() | now.live
     return hold_protected(
         seen,

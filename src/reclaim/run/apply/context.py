@@ -100,8 +100,12 @@ class ApplyContext:
 
     def observe(self) -> Observation:
         """The roots as they are now, if the lock is still held."""
+        return hold_roots(self.observe_store(), self.roots)
+
+    def observe_store(self) -> Observation:
+        """The roots that the store itself reports, if the lock is still held."""
         self.held.lock.check()
-        seen = self.store.observe(
+        return self.store.observe(
             ObserveRequest(
                 self.storage,
                 self.work.at(f"{new_uid()}/"),
@@ -110,4 +114,3 @@ class ApplyContext:
                 settled=True,
             )
         )
-        return hold_roots(seen, self.roots)

@@ -73,7 +73,7 @@ class Promotion:
         if isinstance(context.held, HeldGuards):
             context.held.close_overdue()
         # Live containers list candidates here, so that all that is promised has to be read.
-        seen = hold_roots(context.observe(), context.roots.once_marked(known=()))
+        seen = hold_roots(context.observe(), context.roots.after_marking(known=()))
         check_protected(self._store, context.planned, seen)
         found = pipelines.confirm(
             self._engine,
@@ -117,7 +117,8 @@ class Promotion:
         """
         context = self._context
         for number in range(1, ROUNDS + 1):
-            seen = self._context.observe()
+            reported = context.observe_store()
+            seen = hold_roots(reported, context.roots)
             check_protected(self._store, context.planned, seen)
             now = decide_seen(KEEPS_ALL, seen)
             judged = rejudge(
@@ -132,6 +133,7 @@ class Promotion:
             )
             leaving = self._addresses(judged.files, judged.addresses)
             self._claims.drop_claims(leaving)
+            self._drop_held(reported, seen)
             self._drop_protected(seen, now)
             self._claims.drop_staged_claims()
             # A clock that jumped since has made leases look lapsed.
@@ -147,6 +149,12 @@ class Promotion:
             "branches, tags or leases changed faster than the plan could be confirmed",
             hint="nothing was deleted; apply it again when fewer commits are being made",
         )
+
+    def _drop_held(self, reported: Observation, seen: Observation) -> None:
+        """Drop what a root holds now, beside what the store itself ``reported``."""
+        files = seen.held[len(reported.held) :]
+        expected = seen.held_count - reported.held_count
+        self._claims.drop_claims(self._addresses(files, expected))
 
     def _drop_protected(self, seen: Observation, now: Decided) -> None:
         """Drop what is protected by paths of commits that came and went since the plan, by what was

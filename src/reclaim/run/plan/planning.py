@@ -267,7 +267,7 @@ class Planning:
             marked = kind.mark(seen, decided, named, listing)
             containers = marked.containers
             marking.facts |= {"containers": containers.containers, "entries": containers.entries}
-            seen = hold_roots(seen, roots.once_marked(marked.covering, decided))
+            seen = hold_roots(seen, roots.after_marking(marked.covering, decided))
             protection = find_protection(
                 store,
                 engine,

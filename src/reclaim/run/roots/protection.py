@@ -218,10 +218,10 @@ def hold_protected(
     own: Place,
     opener: Opener,
 ) -> Observation:
-    """An observation in which that is needed, too, which is protected by what a plan did not know.
+    """An observation that also holds objects which became protected since the plan.
 
-    That are paths in dead snapshots which came and went since, the ``unplanned`` ones, and what
-    other runs have remembered by now. ``own`` is a folder in the storage of the plan.
+    They are protected by paths in the ``unplanned`` snapshots, which came and went since, or
+    remembered by other runs by now. ``own`` is a folder in the storage of the plan.
     """
     if not seen.protect or store.deleted:
         return seen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 import pyarrow as pa
 
@@ -13,6 +14,13 @@ from reclaim.run.plan.decide import Decided
 from reclaim.storage import Storage
 from reclaim.stores.base import Store
 from reclaim.stores.observation import Observation
+
+
+class Moment(Enum):
+    """When a source of roots is asked."""
+
+    BEFORE_DECIDING = "before the run decides which snapshots are live"
+    AFTER_MARKING = "after the containers of live snapshots are marked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,10 @@ class RootRequest:
     """None before the run has decided which snapshots are live."""
 
     @property
+    def moment(self) -> Moment:
+        return Moment.BEFORE_DECIDING if self.marked is None else Moment.AFTER_MARKING
+
+    @property
     def own(self) -> Storage:
         """The storage of the plan."""
         return self.opener(self.place.url)
@@ -53,8 +65,8 @@ class RootRequest:
         """The storage of the store."""
         return self.opener(self.store.storage.url)
 
-    def once_marked(self, known: Sequence[Part], decided: Decided | None = None) -> RootRequest:
-        """The same request, once containers are marked."""
+    def after_marking(self, known: Sequence[Part], decided: Decided | None = None) -> RootRequest:
+        """The same request, after the containers are marked."""
         return replace(self, marked=MarkedRoots(known, decided))
 
     def write(self, name: str, addresses: Iterable[str]) -> Part:

@@ -12,7 +12,7 @@ from reclaim.run.record.checkpoints import hold_checkpoint
 from reclaim.run.roots.edits import hold_needed_once_edited, hold_undoable_edits
 from reclaim.run.roots.promises import hold_needed_by_promises, hold_promises
 from reclaim.run.roots.protection import hold_memory
-from reclaim.run.roots.request import HoldRoots, RootRequest
+from reclaim.run.roots.request import HoldRoots, Moment, RootRequest
 from reclaim.stores.observation import Observation
 
 
@@ -22,8 +22,7 @@ class RootSource:
 
     name: str
     hold: HoldRoots
-    once_marked: bool = False
-    """Whether it is asked after the live containers are marked; others decide about snapshots."""
+    moment: Moment = Moment.BEFORE_DECIDING
 
 
 ROOTS: Sequence[RootSource] = (
@@ -31,8 +30,8 @@ ROOTS: Sequence[RootSource] = (
     RootSource("history edits that can be undone", hold_undoable_edits),
     RootSource("checkpoint", hold_checkpoint),
     RootSource("memory of protected paths", hold_memory),
-    RootSource("needs of re-parented snapshots", hold_needed_once_edited, once_marked=True),
-    RootSource("needs of promised snapshots", hold_needed_by_promises, once_marked=True),
+    RootSource("needs of re-parented snapshots", hold_needed_once_edited, Moment.AFTER_MARKING),
+    RootSource("needs of promised snapshots", hold_needed_by_promises, Moment.AFTER_MARKING),
 )
 
 
@@ -43,6 +42,6 @@ def hold_roots(seen: Observation, request: RootRequest) -> Observation:
     the live ones are marked.
     """
     for source in ROOTS:
-        if source.once_marked == (request.marked is not None):
+        if source.moment is request.moment:
             seen = source.hold(seen, request)
     return seen
