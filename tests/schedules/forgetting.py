@@ -14,7 +14,6 @@ from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.catalog.refs import committing, merging
 from reclaim.catalog.staging import cleaner, entry_edits
 from reclaim.engine import pipelines
-from reclaim.run.apply.history_applying import HistoryApplying
 from reclaim.run.plan import collection, history_only
 from reclaim.run.plan import planning as plan
 from reclaim.stores.catalog import CatalogStore
@@ -35,7 +34,6 @@ RETURNING: list[tuple[Any, str]] = [
     (pipelines, "find"),
     (collection, "list_store"),
     (history_only, "check_clock"),
-    (HistoryApplying, "_check"),
     *((plan, name) for name in ("check_clock", "find_protection", "hold_roots")),
 ]
 """They change nothing in memory."""
