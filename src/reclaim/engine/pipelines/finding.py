@@ -5,6 +5,7 @@ Where containers are taken by name and there is little to compare, that is done 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from reclaim.engine.answers import Candidates, ContainerFiles
@@ -14,7 +15,7 @@ from reclaim.engine.pipelines.reading import count_rows, count_tasks, rows_of
 from reclaim.engine.requests import ConfirmRequest, FindRequest
 from reclaim.engine.rows import Rows
 from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Verdict
-from reclaim.engine.tasks.parts import Place
+from reclaim.engine.tasks.parts import Part, Place
 from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.work import candidates, containers
 from reclaim.engine.work.candidates import Source
@@ -45,15 +46,17 @@ def _find(engine: JobRunner, request: FindRequest) -> Candidates:
     source = Source(format, request.objects, keys.sample.keys)
     if not objects:
         return found
-    by_key = by_key and can_load(engine, keys.dead)
     judge = partial(candidates.judge, format, request.rules, request.place, engine.keys_of)
-    if (needed.dead and not by_key) or not can_load(engine, keys.live):
+    loads = can_load(engine, keys.live) and can_load(engine, keys.dead)
+    if (needed.dead and not by_key) or not loads:
         seen = write_survivors(engine, source, keys.live, request.work)
         count_looked_at(found, seen)
         if not seen.parts:
             return found
-        survivors = rows_of(engine, request.place.url, seen.parts, SURVIVORS)
-        if needed.dead:
+        survivors = rows_of(engine, request.work.url, seen.parts, SURVIVORS)
+        if by_key:
+            survivors = _explain_by_key(engine, seen.parts, keys.dead, request.work.url)
+        elif needed.dead:
             survivors = explain(survivors, _dead(engine, format, needed, request.place))
         lines = engine.run("find", survivors, judge, shuffled=count_rows(objects))
     else:
@@ -113,6 +116,17 @@ def explain(survivors: Rows, dead: Rows) -> Rows:
     """Survivors, each with where a dead container listed it, if one did."""
     rows = survivors.select(*LISTED.names).join(dead, "address", "left")
     return rows.select(*SURVIVORS.names)
+
+
+def _explain_by_key(engine: JobRunner, survivors: Sequence[Part], dead: Keys, url: str) -> Rows:
+    """Survivors, each with the cause of the dead address that has its key, if there is one."""
+    read = partial(candidates.with_keys, partial(read_parts, url), engine.keys_of)
+    rows = engine.files(survivors).map(read, SURVIVORS.append(JOIN_KEY))
+    rows = rows.select(*(name for name in SURVIVORS.names if name != "cause"), JOIN_KEY.name)
+    read_causes = partial(containers.read_causes, url)
+    causes = engine.files(dead).map(read_causes, containers.JOIN_CAUSES)
+    joined = rows.join(causes.group(JOIN_KEY.name, order=("cause",)), JOIN_KEY.name, "left")
+    return joined.select(*SURVIVORS.names)
 
 
 def _dead(engine: JobRunner, format: Format, needed: ContainerFiles, place: Place) -> Rows:

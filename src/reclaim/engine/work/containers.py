@@ -46,6 +46,7 @@ KNOWN = pa.schema(
 """Containers of earlier runs, whose entries are known."""
 JOIN_KEY = pa.field("key", pa.int64(), nullable=False)
 """A key as Spark joins by it, which has no unsigned numbers."""
+JOIN_CAUSES = pa.schema([JOIN_KEY, keys.CAUSES.field("cause")])
 
 
 def expand(format: Format, containers: Tables) -> Tables:
@@ -195,3 +196,10 @@ def _addresses(storage: Storage, row: Mapping[str, Any]) -> tuple[pa.ChunkedArra
 def read_keys(url: str, files: Tables) -> Tables:
     for table in read_parts(url, files):
         yield pa.table({"key": pa.array(table.column("key").to_numpy().view(np.int64))})
+
+
+def read_causes(url: str, files: Tables) -> Tables:
+    """Keys of what is dead, as ``JOIN_CAUSES``."""
+    for table in read_parts(url, files):
+        named = pa.array(table.column("key").to_numpy().view(np.int64))
+        yield pa.table([named, table.column("cause")], schema=JOIN_CAUSES)
