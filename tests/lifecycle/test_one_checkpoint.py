@@ -13,7 +13,8 @@ import pytest
 from sqlalchemy import update
 
 from reclaim.catalog.database.schema import runs
-from reclaim.run.plan.plan_document import Lifecycle, Uncommitted
+from reclaim.run.plan import plan_file
+from reclaim.run.plan.plan_document import Lifecycle, Uncommitted, hash_of
 from reclaim.run.plan.planning import Plan
 from reclaim.run.record.checkpoints import Checkpoint, CheckpointManifest, Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
@@ -273,6 +274,21 @@ def test_a_checkpoint_of_an_older_version_is_ignored(logs: World, kind: str, not
     logs.clock.advance(days=2)
     logs.apply(logs.plan(allowed_fraction=1.0))
     assert not {stored.address for stored in logs.storage.list()} & set(old)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plan_of_an_older_version_can_be_read(logs: World, kind: str) -> None:
+    """A run of it that was cut off can be finished; it leaves no checkpoint."""
+    plan = KINDS[kind](logs)
+    body = plan.document.model_dump(mode="json")
+    del body[kind]["indexed"]
+    words = {"uncommitted": "clean", "lifecycle": "full"}
+    body[kind] |= {"known_index": [], "mode": words[kind]}
+    body["digest"] = hash_of(body)
+    logs.storage.put(plan.place.at(plan_file.FILE), json.dumps(body).encode())
+    read = plan_file.read(logs.storage, plan.place)
+    assert read.incremental is not None
+    assert (read.incremental.mode, read.incremental.indexed) == (Mode.FULL, None)
 
 
 def test_what_rules_took_counts_no_more_for_the_rule_of_90_percent(logs: World) -> None:
