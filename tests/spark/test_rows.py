@@ -58,12 +58,17 @@ QUERIES: dict[str, Query] = {
     "greatest": lambda left, _right, _none: left.group(
         "address", order=("cause",), greatest=("path", "listed")
     ),
+    "least": lambda left, _right, _none: left.group("address", order=("path",), least=("cause",)),
+    "bits": lambda left, right, _none: (
+        left.join(right, "address", "inner").select("cause", "size").group("cause", bit_or=("size",))
+    ),
     "collect": lambda left, _right, _none: left.select("address", "cause", "path").group(
         "address", order=("cause",), collect=("path",)
     ),
     "distinct": lambda left, _right, _none: left.select("address", "path").distinct(),
     "union": lambda left, right, _none: left.select("address").union(right.select("address")),
     "repartition": lambda left, _right, _none: left.repartition(3),
+    "repartition by a column": lambda left, _right, _none: left.repartition(3, "path"),
     "repartition by id": lambda left, _right, _none: left.repartition_by_id(3, "cause"),
 }
 
