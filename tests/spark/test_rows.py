@@ -59,8 +59,8 @@ QUERIES: dict[str, Query] = {
         "address", order=("cause",), greatest=("path", "listed")
     ),
     "least": lambda left, _right, _none: left.group("address", order=("path",), least=("cause",)),
-    "bits": lambda left, right, _none: (
-        left.join(right, "address", "inner").select("cause", "size").group("cause", bit_or=("size",))
+    "bits": lambda left, _right, _none: left.select("path", "cause").group(
+        "path", bit_or=("cause",)
     ),
     "collect": lambda left, _right, _none: left.select("address", "cause", "path").group(
         "address", order=("cause",), collect=("path",)
@@ -128,6 +128,8 @@ def test_many_rows_of_few_groups_are_no_reason_to_refuse() -> None:
         {"address": "a", "cause": 1},
         {"address": "b", "cause": 2},
     ]
+    assert rows().group("address", least=("cause",)).table().num_rows == 2
+    assert rows().group("address", bit_or=("cause",)).table().num_rows == 2
     assert rows().distinct().table().num_rows == 2
     assert max(most) == 2
 

@@ -194,8 +194,9 @@ def _with(rows: pa.Table, column: str, values: Any) -> pa.Table:
 def _bit_or(rows: pa.Table, column: str, key: str, groups: pa.ChunkedArray) -> pa.Array:
     """The bits of a column, put together by group."""
     at = pc.index_in(rows.column(key), groups.combine_chunks())
-    bits = np.zeros(len(groups), np.int64)
-    np.bitwise_or.at(bits, at.to_numpy(), rows.column(column).to_numpy())
+    values = rows.column(column).to_numpy()
+    bits = np.zeros(len(groups), values.dtype)
+    np.bitwise_or.at(bits, at.to_numpy(), values)
     return pa.array(bits)
 
 

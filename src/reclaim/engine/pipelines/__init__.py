@@ -1,6 +1,6 @@
 """The steps of a run whose size is that of the data: each a function of an engine and a request.
 
-They are written once, on ``engine.base.Engine``: tasks read and write files, and rows are joined
+They are written once, on ``engine.base.JobRunner``: tasks read and write files, and rows are joined
 and grouped as DataFrames are. A new kind of run adds a module here, and no method to an engine.
 """
 
