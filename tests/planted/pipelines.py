@@ -9,6 +9,7 @@ EXCLUDE = "tests/collect/test_exclude.py"
 RACES = "tests/collect/test_races.py"
 LIVE_KEYS = "reclaim.engine.pipelines.live_keys"
 FINDING = "reclaim.engine.pipelines.finding"
+SURVIVORS = "reclaim.engine.pipelines.survivors"
 EXPANDING = "reclaim.engine.pipelines.expanding"
 COMPLETENESS = "reclaim.engine.pipelines.completeness"
 TAKING = "reclaim.engine.pipelines.taking"
@@ -34,16 +35,16 @@ BUGS: dict[str, Bug] = {
         test=f"{EXCLUDE}::test_the_same_glob_leaves_out_the_same_every_night",
     ),
     "a confirm compares with nothing": Bug(
-        FINDING,
-        right='        left = rows.join(key_rows(engine, keys.live, url), "key", "left_anti")\n',
-        wrong="        left = rows\n",
+        SURVIVORS,
+        right='keyed.join(key_rows(engine, live, url), "key", "left_anti").select',
+        wrong="keyed.select",
         test=f"{RACES}::test_a_race_inside_apply[a branch-before it begins]",
     ),
     "a find compares with nothing": Bug(
-        FINDING,
-        right='    left = rows.join(key_rows(engine, live, place.url), "key", "left_anti")'
-        ".select(*LISTED.names)\n",
-        wrong="    left = rows.select(*LISTED.names)\n",
+        SURVIVORS,
+        right="    left = without_keys(engine, files.map(source.read, LISTED), LISTED, live, "
+        "place.url)\n",
+        wrong="    left = files.map(source.read, LISTED)\n",
         test=f"{RACES}::test_a_race_inside_apply[new commits-before the first look]",
     ),
     "an intersection is all that was planned": Bug(

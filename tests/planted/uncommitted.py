@@ -17,9 +17,9 @@ SAVING = "reclaim.run.uncommitted.saving"
 
 BUGS: dict[str, Bug] = {
     "staged addresses are carried though a commit has them": Bug(
-        "reclaim.engine.local.uncommitted",
-        right="            carried.append(unlisted)\n",
-        wrong="            carried.append(rows)\n",
+        "reclaim.engine.pipelines.uncommitted",
+        right="    notes.carried = [*survivors.parts, *waiting]\n",
+        wrong="    notes.carried = [*objects.parts, *waiting]\n",
         test=f"{TEST}::TestTraps::test_committed_long_ago_copied_into_staging_checkpointed_reset",
     ),
     "the index is not asked for partitions that are listed": Bug(

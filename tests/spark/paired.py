@@ -33,7 +33,6 @@ from reclaim.engine.incremental import (
 )
 from reclaim.engine.lifecycle import (
     LifecycleFindings,
-    LifecycleSearch,
     PublishRequest,
     RangeFiles,
     RangesRequest,
@@ -55,7 +54,7 @@ from reclaim.engine.tasks.index import Span
 from reclaim.engine.tasks.keys import KeysOf
 from reclaim.engine.tasks.parts import Part, Place, read_part
 from reclaim.engine.tasks.shielding import Matches, MatchRequest, MergeRequest, ShieldRequest
-from reclaim.engine.uncommitted import DeadEntries, DeadRequest, UncommittedSearch
+from reclaim.engine.uncommitted import DeadEntries, DeadRequest
 from reclaim.engine.work.lines import Lines, Work
 from reclaim.storage import KeyRange, Storage, hashed_files
 from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
@@ -166,12 +165,6 @@ class PairedEngine:
             assert getattr(found, name) == getattr(other, name), name
         assert self._rows(found.parts) == self._rows(other.parts)
         return found
-
-    def search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
-        raise NotPaired
-
-    def find_by_rules(self, request: FindRequest, search: LifecycleSearch) -> Candidates:
-        raise NotPaired
 
     def find(self, request: FindRequest) -> Candidates:
         found = pipelines.find(self._first, request)
@@ -300,9 +293,9 @@ class PairedEngine:
         assert self._rows(found) == self._rows(other)
         return found
 
-    def lifecycle_ranges(self, request: RangesRequest) -> RangeFiles:
-        found = self._first.lifecycle_ranges(request)
-        other = self._second.lifecycle_ranges(replace(request, place=_beside(request.place)))
+    def group_ranges(self, request: RangesRequest) -> RangeFiles:
+        found = pipelines.group_ranges(self._first, request)
+        other = pipelines.group_ranges(self._second, replace(request, place=_beside(request.place)))
         for name in ("metaranges", "ranges", "entries", "bytes"):
             assert getattr(found, name) == getattr(other, name), name
         for one, two in ((found.parts, other.parts), (found.containers, other.containers)):
@@ -310,14 +303,14 @@ class PairedEngine:
         return found
 
     def rejudge(self, request: RejudgeRequest) -> Rejudged:
-        found = self._first.rejudge(request)
-        other = self._second.rejudge(replace(request, place=_beside(request.place)))
+        found = pipelines.rejudge(self._first, request)
+        other = pipelines.rejudge(self._second, replace(request, place=_beside(request.place)))
         assert self._hashed(found.files) == self._hashed(other.files)
         assert replace(found, files=()) == replace(other, files=())
         return found
 
     def publish(self, request: PublishRequest) -> None:
-        self._first.publish(request)
+        pipelines.publish(self._first, request)
 
     def _hashed(self, files: Sequence[str]) -> Counter[str]:
         return Counter(
@@ -341,7 +334,7 @@ class PairedEngine:
             return
         assert (ours.guards, ours.looked_up) == (theirs.guards, theirs.looked_up)
         assert ours.missing == theirs.missing
-        assert ours.committed in (0, theirs.committed)
+        assert ours.committed == theirs.committed
         assert self._addresses(ours.carried) == self._addresses(theirs.carried)
 
     def _addresses(self, parts: Sequence[Part]) -> set[str]:

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.pipelines import expanding
+from reclaim.engine.pipelines.live_keys import LOOKUP_LIMIT
 from reclaim.engine.spark.engine import SparkEngine
-from reclaim.engine.spark.finding import LOOKUP_LIMIT
 from reclaim.engine.tasks.keys import Key, keys_of
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.run.apply.apply_plan import apply_plan

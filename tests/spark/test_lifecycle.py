@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from reclaim.engine.pipelines import lifecycle
 from reclaim.run.undo.undo_run import undo_run
 from tests.lifecycle.random_rules import Seen, live_by_rules
 from tests.lifecycle.ruled import plan_rules, section
@@ -19,16 +20,16 @@ SEEDS = range(100 if SOAK else 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_both_decide_the_same(world: PairedWorld, seed: int) -> None:
+def test_both_decide_the_same(
+    world: PairedWorld, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     choice, seen = random.Random(100 + seed), Seen()
-    finder = world.spark._finder
-    finder.lookup_limit = choice.choice([0, 10**9])
-    finder.driver_row_limit = choice.choice([0, 10**6])
+    # Where there are too many keys, whole partitions are decided on.
+    monkeypatch.setattr(lifecycle, "LOOKUP_LIMIT", choice.choice([0, 10**9]))
+    world.spark.driver_row_limit = choice.choice([0, 10**6])
     live_by_rules(world, choice, seen, rounds=4 if SOAK else 1)
     assert seen.went
-    # And once more, as a scheduler runs it, after a collection. Where there are too many keys,
-    # Spark decides on whole partitions, and counts what is gone in these as well.
-    finder.lookup_limit = 10**9
+    # And once more, as a scheduler runs it, after a collection.
     world.clock.advance(days=1)
     done = collect_and_run(world)
     assert done.plan is not None

@@ -16,8 +16,8 @@ import pytest
 
 from reclaim.catalog import Catalog
 from reclaim.engine.local.engine import LocalEngine
-from reclaim.engine.spark.work import listing
 from reclaim.engine.tasks.parts import Place, open_storage, read_part
+from reclaim.engine.work import listing
 from reclaim.run.plan.planning import PlanOptions, make_plan
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins

@@ -65,7 +65,7 @@ def deeds(choice: random.Random, count: int) -> list[Deed]:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_find_the_same(world: PairedWorld, seed: int) -> None:
     choice = random.Random(seed)
-    world.spark._finder.lookup_limit = choice.choice([0, 10**9])
+    world.spark.lookup_limit = choice.choice([0, 10**9])
     start(world, deeds(choice, 2 if SOAK else 1))
     policy = {
         "rules": choice.choice(RULES),

@@ -58,12 +58,17 @@ QUERIES: dict[str, Query] = {
     "greatest": lambda left, _right, _none: left.group(
         "address", order=("cause",), greatest=("path", "listed")
     ),
+    "least": lambda left, _right, _none: left.group("address", order=("path",), least=("cause",)),
+    "bits": lambda left, _right, _none: left.select("path", "cause").group(
+        "path", bit_or=("cause",)
+    ),
     "collect": lambda left, _right, _none: left.select("address", "cause", "path").group(
         "address", order=("cause",), collect=("path",)
     ),
     "distinct": lambda left, _right, _none: left.select("address", "path").distinct(),
     "union": lambda left, right, _none: left.select("address").union(right.select("address")),
     "repartition": lambda left, _right, _none: left.repartition(3),
+    "repartition by a column": lambda left, _right, _none: left.repartition(3, "path"),
     "repartition by id": lambda left, _right, _none: left.repartition_by_id(3, "cause"),
 }
 
@@ -123,6 +128,8 @@ def test_many_rows_of_few_groups_are_no_reason_to_refuse() -> None:
         {"address": "a", "cause": 1},
         {"address": "b", "cause": 2},
     ]
+    assert rows().group("address", least=("cause",)).table().num_rows == 2
+    assert rows().group("address", bit_or=("cause",)).table().num_rows == 2
     assert rows().distinct().table().num_rows == 2
     assert max(most) == 2
 

@@ -21,7 +21,7 @@ LIMITS = {"joined": (0, 0), "looked up": (10**9, 0), "on the driver": (10**9, 10
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_find_the_same(world: PairedWorld, seed: int, limits: str) -> None:
     lookup, driver_rows = LIMITS[limits]
-    world.spark._finder.lookup_limit, world.spark._finder.driver_row_limit = lookup, driver_rows
+    world.spark.lookup_limit, world.spark.driver_row_limit = lookup, driver_rows
     seen = Seen()
     live_and_run(world, random.Random(seed), seen, rounds=1, compare=False)
     assert seen.optimized >= 1
@@ -49,8 +49,7 @@ def test_each_way_of_comparing(world: PairedWorld) -> None:
     world.age()
     found = []
     for lookup, driver_rows in LIMITS.values():
-        finder = world.spark._finder
-        finder.lookup_limit, finder.driver_row_limit = lookup, driver_rows
+        world.spark.lookup_limit, world.spark.driver_row_limit = lookup, driver_rows
         plan = world.uncommitted(Mode.INCREMENTAL, allowed_fraction=1.0)
         assert plan.document.uncommitted is not None
         assert plan.document.uncommitted.mode == Mode.INCREMENTAL
@@ -77,8 +76,7 @@ def test_what_is_protected(world: PairedWorld) -> None:
         world.age()
         limits = list(LIMITS.values())
         for lookup, driver_rows in (limits[0], limits[2]):
-            finder = world.spark._finder
-            finder.lookup_limit, finder.driver_row_limit = lookup, driver_rows
+            world.spark.lookup_limit, world.spark.driver_row_limit = lookup, driver_rows
             plans = [world.uncommitted(allowed_fraction=1.0), world.plan(allowed_fraction=1.0)]
             for plan in plans:
                 kept = {group.reason: group.objects for group in plan.document.staying}

@@ -1,7 +1,8 @@
 """The interface of an engine, which runs the jobs of a run.
 
 There are two, ``spark`` and ``local``. ``engine.pipelines`` has the steps of a run whose size is
-that of the data, written once on this interface; the tests hold both engines to the same plans.
+that of the data, written once on this interface: a new kind of run adds a module there, and no
+method to an engine. The tests hold both engines to the same plans.
 """
 
 from __future__ import annotations
@@ -13,20 +14,10 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from reclaim.clock import Clock
-from reclaim.engine.answers import Candidates, Objects, Surveyed
-from reclaim.engine.lifecycle import (
-    LifecycleSearch,
-    PublishRequest,
-    RangeFiles,
-    RangesRequest,
-    Rejudged,
-    RejudgeRequest,
-)
-from reclaim.engine.requests import FindRequest
+from reclaim.engine.answers import Objects, Surveyed
 from reclaim.engine.rows import Rows
 from reclaim.engine.tasks.keys import KeysOf
 from reclaim.engine.tasks.parts import Part, Place
-from reclaim.engine.uncommitted import UncommittedSearch
 from reclaim.engine.work.lines import Lines, Work
 from reclaim.storage import KeyRange, Storage
 from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
@@ -138,26 +129,4 @@ class Engine(JobRunner, Protocol):
 
     def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
         """How many versions a bucket keeps of what was deleted or replaced, and their bytes."""
-        ...
-
-    # Pipelines that each engine still has for itself
-
-    def search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
-        """Find candidates by the index of uncommitted data."""
-        ...
-
-    def find_by_rules(self, request: FindRequest, search: LifecycleSearch) -> Candidates:
-        """Find candidates by lifecycle rules."""
-        ...
-
-    def lifecycle_ranges(self, request: RangesRequest) -> RangeFiles:
-        """The distinct ranges of metaranges, with the union of what reaches them."""
-        ...
-
-    def rejudge(self, request: RejudgeRequest) -> Rejudged:
-        """The addresses of a lifecycle plan that some path holds by what reaches it since."""
-        ...
-
-    def publish(self, request: PublishRequest) -> None:
-        """Write down the addresses of a run of lifecycle rules, each row with the run."""
         ...

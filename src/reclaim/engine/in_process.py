@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -75,16 +76,23 @@ class TableRows:
         *,
         order: Sequence[str] = (),
         greatest: Sequence[str] = (),
+        least: Sequence[str] = (),
+        bit_or: Sequence[str] = (),
         collect: Sequence[str] = (),
     ) -> TableRows:
-        apart = {key, *order, *greatest, *collect}
+        apart = {key, *order, *greatest, *least, *bit_or, *collect}
         whole_order = [*order, *(name for name in self.schema.names if name not in apart)]
 
         def group(rows: pa.Table) -> pa.Table:
             first = _firsts(rows, key, whole_order, "ascending")
-            for column in greatest:
-                last = _firsts(rows, key, [column], "descending").column(column)
-                first = first.set_column(first.schema.get_field_index(column), column, last)
+            for name in greatest:
+                last = _firsts(rows, key, [name], "descending").column(name)
+                first = _with(first, name, last)
+            for name in least:
+                values = rows.group_by(key, use_threads=False).aggregate([(name, "min")])
+                first = _with(first, name, values.sort_by(key).column(f"{name}_min"))
+            for name in bit_or:
+                first = _with(first, name, _bit_or(rows, name, key, first.column(key)))
             return first
 
         def grouped() -> Tables:
@@ -93,7 +101,7 @@ class TableRows:
             for column in collect:
                 found = whole.group_by(key, use_threads=False).aggregate([(column, "distinct")])
                 values = found.sort_by(key).column(f"{column}_distinct")
-                rows = rows.set_column(rows.schema.get_field_index(column), column, values)
+                rows = _with(rows, column, values)
             yield rows
 
         fields = [
@@ -115,7 +123,8 @@ class TableRows:
 
         return TableRows(self.schema, both, self.admit)
 
-    def repartition(self, tasks: int) -> TableRows:  # noqa: ARG002 - one task does it all
+    def repartition(self, tasks: int, column: str = "") -> TableRows:  # noqa: ARG002
+        # One task does it all.
         return self
 
     def repartition_by_id(self, tasks: int, column: str) -> TableRows:  # noqa: ARG002
@@ -175,6 +184,20 @@ def _firsts(rows: pa.Table, key: str, order: Sequence[str], direction: str) -> p
     places = pa.table({key: rows.column(key), "at": pa.array(range(rows.num_rows), pa.int64())})
     first = places.group_by(key, use_threads=False).aggregate([("at", "min")])
     return rows.take(first.sort_by(key).column("at_min"))
+
+
+def _with(rows: pa.Table, column: str, values: Any) -> pa.Table:
+    """Rows with other values in a column."""
+    return rows.set_column(rows.schema.get_field_index(column), column, values)
+
+
+def _bit_or(rows: pa.Table, column: str, key: str, groups: pa.ChunkedArray) -> pa.Array:
+    """The bits of a column, put together by group."""
+    at = pc.index_in(rows.column(key), groups.combine_chunks())
+    values = rows.column(column).to_numpy()
+    bits = np.zeros(len(groups), values.dtype)
+    np.bitwise_or.at(bits, at.to_numpy(), values)
+    return pa.array(bits)
 
 
 class InProcess:

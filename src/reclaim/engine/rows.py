@@ -39,13 +39,16 @@ class Rows(Protocol):
         *,
         order: Sequence[str] = (),
         greatest: Sequence[str] = (),
+        least: Sequence[str] = (),
+        bit_or: Sequence[str] = (),
         collect: Sequence[str] = (),
     ) -> Self:
         """One row for each value of a column.
 
         The other columns are those of the first row by ``order``, and then by what is left of
-        them; null comes first. The columns ``greatest`` have the greatest value of all rows
-        instead, and ``collect`` a list with the distinct values.
+        them; null comes first. Instead, the columns ``greatest`` and ``least`` have the greatest
+        and the least value of all rows, ``bit_or`` their bits together, and ``collect`` a list
+        with the distinct values.
         """
         ...
 
@@ -55,8 +58,8 @@ class Rows(Protocol):
         """The rows of both, which have the same columns in the same order."""
         ...
 
-    def repartition(self, tasks: int) -> Self:
-        """Deal the rows out evenly to so many tasks."""
+    def repartition(self, tasks: int, column: str = "") -> Self:
+        """Deal the rows out evenly to so many tasks; those with one value of a column to one."""
         ...
 
     def repartition_by_id(self, tasks: int, column: str) -> Self:

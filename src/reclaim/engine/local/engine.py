@@ -7,19 +7,16 @@ the same as those of the engine on Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
 
+import numpy as np
 import pyarrow as pa
 
 from reclaim.clock import Clock
-from reclaim.engine.answers import Candidates, Objects, Surveyed
+from reclaim.engine.answers import Objects, Surveyed
 from reclaim.engine.in_process import InProcess, no_step
-from reclaim.engine.lifecycle import LifecycleSearch
-from reclaim.engine.local.lifecycle import LifecycleSteps
-from reclaim.engine.local.sampled import hashes_of
-from reclaim.engine.local.uncommitted import UncommittedSteps
-from reclaim.engine.requests import FindRequest
+from reclaim.engine.tasks.keys import Key
 from reclaim.engine.tasks.parts import Opener, Part, Place, open_storage, write_part
-from reclaim.engine.uncommitted import UncommittedSearch
 from reclaim.errors import Refused
 from reclaim.storage import LISTED, KeyRange, buckets
 from reclaim.stores.format import (
@@ -36,7 +33,15 @@ SURVEY_TASKS = 4
 """The tasks that the ranges of a survey are spread over."""
 
 
-class LocalEngine(UncommittedSteps, LifecycleSteps, InProcess):
+def hashes_of(addresses: pa.ChunkedArray) -> Key:
+    """The key of each address, by another hash than that of the engine on Spark."""
+    hashes = (
+        blake2b(name.lower().encode(), digest_size=8).digest() for name in addresses.to_pylist()
+    )
+    return np.frombuffer(b"".join(hashes), np.uint64)
+
+
+class LocalEngine(InProcess):
     """Runs the tasks of a run in this process."""
 
     def __init__(
@@ -102,14 +107,6 @@ class LocalEngine(UncommittedSteps, LifecycleSteps, InProcess):
 
     def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
         return buckets.noncurrent(format.root, folders)
-
-    # Pipelines that are still written for this engine alone
-
-    def search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
-        return self._search(request, search)
-
-    def find_by_rules(self, request: FindRequest, search: LifecycleSearch) -> Candidates:
-        return self._find_by_rules(request, search)
 
     def _write(
         self, place: Place, stem: str, schema: pa.Schema, tables: Iterable[pa.Table]

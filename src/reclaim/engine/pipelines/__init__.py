@@ -1,6 +1,6 @@
 """The steps of a run whose size is that of the data: each a function of an engine and a request.
 
-They are written once, on ``engine.base.Engine``: tasks read and write files, and rows are joined
+They are written once, on ``engine.base.JobRunner``: tasks read and write files, and rows are joined
 and grouped as DataFrames are. A new kind of run adds a module here, and no method to an engine.
 """
 
@@ -12,6 +12,7 @@ from reclaim.engine.pipelines.copying import copy
 from reclaim.engine.pipelines.expanding import expand
 from reclaim.engine.pipelines.finding import confirm, find
 from reclaim.engine.pipelines.incremental import carry, dead_entries, index
+from reclaim.engine.pipelines.lifecycle import group_ranges, publish, rejudge
 from reclaim.engine.pipelines.promises import needed
 from reclaim.engine.pipelines.protecting import match, merge, shield
 from reclaim.engine.pipelines.taking import recall, sweep
@@ -24,13 +25,16 @@ __all__ = [
     "exclude",
     "expand",
     "find",
+    "group_ranges",
     "incomplete",
     "index",
     "intersect",
     "match",
     "merge",
     "needed",
+    "publish",
     "recall",
+    "rejudge",
     "shield",
     "sweep",
     "verify",

@@ -9,29 +9,36 @@ from collections.abc import Sequence
 from functools import partial
 
 from reclaim.engine.answers import Candidates, ContainerFiles
-from reclaim.engine.base import Engine, JobRunner
-from reclaim.engine.pipelines.live_keys import Keys, can_load, key_rows, write_keys
+from reclaim.engine.base import JobRunner
+from reclaim.engine.pipelines.lifecycle import find_by_rules
+from reclaim.engine.pipelines.live_keys import Keys, can_load, write_keys
 from reclaim.engine.pipelines.reading import count_rows, count_tasks, rows_of
+from reclaim.engine.pipelines.survivors import (
+    count_looked_at,
+    explain,
+    judged,
+    least_causes,
+    without_keys,
+    write_survivors,
+)
+from reclaim.engine.pipelines.uncommitted import find_by_index
 from reclaim.engine.requests import ConfirmRequest, FindRequest
 from reclaim.engine.rows import Rows
-from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS, Verdict
+from reclaim.engine.tasks.judging import CANDIDATES, SURVIVORS
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.engine.tasks.reading import LIVE, READ
 from reclaim.engine.work import candidates, containers
 from reclaim.engine.work.candidates import Source
 from reclaim.engine.work.containers import JOIN_KEY
-from reclaim.engine.work.lines import Lines
-from reclaim.engine.work.parts import read_parts
-from reclaim.storage import LISTED
 from reclaim.stores.format import CONTAINERS, Format, ReadsContainers
 
 
-def find(engine: Engine, request: FindRequest) -> Candidates:
+def find(engine: JobRunner, request: FindRequest) -> Candidates:
     """Objects that no live container lists and nothing holds, judged."""
     if request.search is not None:
-        return engine.search(request, request.search)
+        return find_by_index(engine, request, request.search)
     if request.lifecycle is not None:
-        return engine.find_by_rules(request, request.lifecycle)
+        return find_by_rules(engine, request, request.lifecycle)
     # Without containers to read, less time may go into the work than into jobs that spread it.
     rows = count_rows(request.objects.parts, request.containers.parts)
     return _find(engine if request.format.reads else engine.near(rows), request)
@@ -80,48 +87,20 @@ def confirm(engine: JobRunner, request: ConfirmRequest) -> Candidates:
     )
     if not request.candidates:
         return Candidates(read=read)
-    url, files = request.place.url, engine.files(request.candidates)
-    shuffled = 0
-    if can_load(engine, keys.live):
-        drop = partial(candidates.unlisted, url, keys.live, engine.keys_of)
-        left = files.map(drop, CANDIDATES)
-    else:
-        with_keys = partial(candidates.with_keys, partial(read_parts, url), engine.keys_of)
-        rows = files.map(with_keys, CANDIDATES.append(JOIN_KEY))
-        left = rows.join(key_rows(engine, keys.live, url), "key", "left_anti")
-        left = left.select(*CANDIDATES.names)
-        shuffled = count_rows(request.candidates, keys.live)
+    url = request.place.url
+    rows = rows_of(engine, url, request.candidates, CANDIDATES)
+    left = without_keys(engine, rows, CANDIDATES, keys.live, url)
+    loaded = can_load(engine, keys.live)
+    shuffled = 0 if loaded else count_rows(request.candidates, keys.live)
     keep = partial(candidates.keep_closed, request.closed, request.place)
     lines = engine.run("confirm", left, keep, shuffled=shuffled)
     return Candidates(parts=lines.parts, read=read)
 
 
-def write_survivors(engine: JobRunner, source: Source, live: Keys, place: Place) -> Lines:
-    """Write down the objects whose keys are not live; the reports count all of them."""
-    files = engine.files(source.objects.parts)
-    write = partial(candidates.write_survivors, place)
-    if can_load(engine, live):
-        look = partial(candidates.survivors, source, place.url, live, engine.keys_of)
-        return engine.run("compare", files, partial(candidates.with_counts, look, write))
-    read = partial(candidates.with_keys, source.read, engine.keys_of)
-    rows = files.map(read, LISTED.append(JOIN_KEY))
-    left = rows.join(key_rows(engine, live, place.url), "key", "left_anti").select(*LISTED.names)
-    shuffled = count_rows(source.objects.parts, live)
-    lines = engine.run("compare", left, write, shuffled=shuffled)
-    count = partial(candidates.count_objects, source, engine.keys_of)
-    return Lines([*lines.rows, *engine.run("count", files, count).rows])
-
-
-def explain(survivors: Rows, dead: Rows) -> Rows:
-    """Survivors, each with where a dead container listed it, if one did."""
-    rows = survivors.select(*LISTED.names).join(dead, "address", "left")
-    return rows.select(*SURVIVORS.names)
-
-
 def _explain_by_key(engine: JobRunner, survivors: Sequence[Part], dead: Keys, url: str) -> Rows:
     """Survivors, each with the cause of the dead address that has its key, if there is one."""
-    read = partial(candidates.with_keys, partial(read_parts, url), engine.keys_of)
-    rows = engine.files(survivors).map(read, SURVIVORS.append(JOIN_KEY))
+    with_keys = partial(candidates.with_keys, engine.keys_of)
+    rows = rows_of(engine, url, survivors, SURVIVORS).map(with_keys, SURVIVORS.append(JOIN_KEY))
     rows = rows.select(*(name for name in SURVIVORS.names if name != "cause"), JOIN_KEY.name)
     read_causes = partial(containers.read_causes, url)
     causes = engine.files(dead).map(read_causes, containers.JOIN_CAUSES)
@@ -136,25 +115,5 @@ def _dead(engine: JobRunner, format: Format, needed: ContainerFiles, place: Plac
     return least_causes(spread.map(partial(containers.read_dead, format), READ))
 
 
-def least_causes(listed: Rows) -> Rows:
-    """Addresses, each once, with the least cause."""
-    # Of equal causes the first path: what a plan says must not depend on who was read first.
-    named = listed.select("address", "cause", "path", "kind")
-    return named.group("address", order=("cause", "path", "kind"))
-
-
 def _lacks_paths(format: Format) -> bool:
     return isinstance(format, ReadsContainers) and not format.has_paths
-
-
-def count_looked_at(found: Candidates, lines: Lines) -> None:
-    found.objects += lines.sum("objects")
-    found.size += lines.sum("size")
-    found.sampled += lines.sum("sampled")
-
-
-def judged(found: Candidates, lines: Lines) -> Candidates:
-    found.parts = lines.parts
-    for report in lines.reports():
-        found.verdict.add(Verdict.decode(report["verdict"]))
-    return found

@@ -24,6 +24,9 @@ from reclaim.engine.work.containers import JOIN_KEY
 from reclaim.engine.work.lines import Lines
 from reclaim.stores.format import CONTAINERS, Format
 
+LOOKUP_LIMIT = 32_000_000
+"""Keys that a process can load: a quarter of a gigabyte."""
+
 Keys = tuple[Part, ...]
 """Files with keys."""
 

@@ -16,8 +16,7 @@ def serve() -> None:
     import pyarrow as pa
     from pyspark.daemon import manager
 
-    from reclaim.engine.spark.work import listing  # noqa: F401
-    from reclaim.engine.work import candidates, containers, taking  # noqa: F401
+    from reclaim.engine.work import candidates, containers, listing, taking  # noqa: F401
 
     # The first array that is made of Python's values looks for pandas, and loads it.
     pa.array([0])

@@ -15,37 +15,27 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from reclaim.clock import SystemClock
-from reclaim.engine.answers import Candidates, Objects, Surveyed
+from reclaim.engine.answers import Objects, Surveyed
 from reclaim.engine.base import JobRunner
 from reclaim.engine.in_process import InProcess
-from reclaim.engine.lifecycle import (
-    LifecycleSearch,
-    PublishRequest,
-    RangeFiles,
-    RangesRequest,
-    Rejudged,
-    RejudgeRequest,
-)
-from reclaim.engine.requests import FindRequest
+from reclaim.engine.pipelines.live_keys import LOOKUP_LIMIT
 from reclaim.engine.rows import Rows
 from reclaim.engine.spark.cores import TASKS_PER_CORE
-from reclaim.engine.spark.finding import DRIVER_ROW_LIMIT, LOOKUP_LIMIT, Finder
 from reclaim.engine.spark.frames import Frames
-from reclaim.engine.spark.lifecycle import LifecycleJobs
 from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.rows import SparkRows, as_they_are
 from reclaim.engine.spark.session import works_here
-from reclaim.engine.spark.uncommitted import UncommittedJobs
-from reclaim.engine.spark.work import listing
 from reclaim.engine.tasks.keys import KeysOf, keys_of
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
-from reclaim.engine.uncommitted import UncommittedSearch
+from reclaim.engine.work import listing
 from reclaim.engine.work.lines import Lines, Work, after, files_table
 from reclaim.process import note_remote_work
 from reclaim.storage import KeyRange, Storage
 from reclaim.storage.key_range import shares
 from reclaim.stores.format import SNAPSHOTS, DecodesSnapshots, Format, SurveysContainers
 
+DRIVER_ROW_LIMIT = 1_000_000
+"""So many rows are compared on the driver: some hundred megabytes, and about a second."""
 LISTED_BY_A_TASK = 64
 """Folders of a storage that is asked by requests that are worth one more task than there are
 cores."""
@@ -74,8 +64,8 @@ class SparkEngine:
         self._session = session
         self._given_tasks = tasks
         self._metered = metered
-        self._lookup_limit = lookup_limit
-        self._driver_row_limit = driver_row_limit
+        self.lookup_limit = lookup_limit
+        self.driver_row_limit = driver_row_limit
         self.keys_of = keys_of
         self.clock = SystemClock()
 
@@ -89,23 +79,6 @@ class SparkEngine:
             note_remote_work()
         return Frames(spark, self._given_tasks, self._metered(spark) if self._metered else None)
 
-    @cached_property
-    def _finder(self) -> Finder:
-        return Finder(
-            self,
-            lookup_limit=self._lookup_limit,
-            driver_row_limit=self._driver_row_limit,
-            keys_of=self.keys_of,
-        )
-
-    @cached_property
-    def _uncommitted(self) -> UncommittedJobs:
-        return UncommittedJobs(self._frames, self._finder)
-
-    @cached_property
-    def _lifecycle(self) -> LifecycleJobs:
-        return LifecycleJobs(self._frames, self._finder)
-
     def ended(self) -> bool:
         # An executor in the middle of a page goes on with it, cancelled or not, and nobody can
         # tell from here when it has stopped.
@@ -116,11 +89,11 @@ class SparkEngine:
         return self._frames.tasks
 
     def near(self, rows: int) -> JobRunner:
-        few = rows <= self._finder.driver_row_limit
+        few = rows <= self.driver_row_limit
         return InProcess(keys_of=self.keys_of) if few else self
 
     def can_load(self, rows: int) -> bool:
-        return rows <= self._finder.lookup_limit
+        return rows <= self.lookup_limit
 
     def open(self, url: str) -> Storage:
         return open_storage(url)
@@ -194,20 +167,3 @@ class SparkEngine:
         spread = self._frames.spread(pa.table({"folder": pa.array(folders, pa.string())}))
         lines = self._frames.run(spread, partial(listing.count_noncurrent, format))
         return lines.sum("objects"), lines.sum("size")
-
-    # Pipelines that are still written for Spark alone
-
-    def search(self, request: FindRequest, search: UncommittedSearch) -> Candidates:
-        return self._uncommitted.search(request, search)
-
-    def find_by_rules(self, request: FindRequest, search: LifecycleSearch) -> Candidates:
-        return self._lifecycle.search(request, search)
-
-    def lifecycle_ranges(self, request: RangesRequest) -> RangeFiles:
-        return self._lifecycle.ranges(request)
-
-    def rejudge(self, request: RejudgeRequest) -> Rejudged:
-        return self._lifecycle.rejudge(request)
-
-    def publish(self, request: PublishRequest) -> None:
-        self._lifecycle.publish(request)

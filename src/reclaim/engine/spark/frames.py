@@ -19,19 +19,16 @@ from reclaim.engine.spark.jobs import Jobs
 from reclaim.engine.spark.meter import SparkMeter
 from reclaim.engine.spark.schemas import spark_schema
 from reclaim.engine.spark.session import PARTITIONS
-from reclaim.engine.tasks.parts import Part
 from reclaim.engine.work.lines import (
     LINES,
     PACKED,
     Lines,
     Work,
-    files_table,
     in_shares,
     packed,
     told,
     unpacked,
 )
-from reclaim.engine.work.parts import read_parts
 
 SENT_WITH_TASKS = 1024 * 1024
 """Work of at most so many bytes is sent along with the tasks themselves."""
@@ -54,12 +51,7 @@ class Spread:
             work = partial(in_shares, self.shares, work)
         if self.tally:
             work = partial(told, self.tally, work)
-        return map_rows(self.rows, work, schema)
-
-
-def map_rows(rows: DataFrame, work: Work, schema: pa.Schema) -> DataFrame:
-    """Apply work to rows, on executors."""
-    return rows.mapInArrow(task(work), spark_schema(schema))
+        return self.rows.mapInArrow(task(work), spark_schema(schema))
 
 
 class Frames:
@@ -95,14 +87,6 @@ class Frames:
             return Spread(self.frame(table).repartition(tasks), tally=self._tally)
         numbers = [pa.array(range(first, table.num_rows, tasks)) for first in range(tasks)]
         return self.deal([table.take(each.cast(pa.int64())) for each in numbers])
-
-    def files(self, parts: Sequence[Part]) -> Spread:
-        """Parts, for tasks to read."""
-        return self.spread(files_table(parts))
-
-    def rows_of(self, url: str, parts: Sequence[Part], schema: pa.Schema) -> DataFrame:
-        """The rows of parts, each verified by its hash before any of it is used."""
-        return self.files(parts).map(partial(read_parts, url), schema)
 
     def frame(self, table: pa.Table) -> DataFrame:
         """A table as it is."""

@@ -65,11 +65,15 @@ class SparkRows:
         *,
         order: Sequence[str] = (),
         greatest: Sequence[str] = (),
+        least: Sequence[str] = (),
+        bit_or: Sequence[str] = (),
         collect: Sequence[str] = (),
     ) -> SparkRows:
-        apart = {key, *order, *greatest, *collect}
+        apart = {key, *order, *greatest, *least, *bit_or, *collect}
         first = [*order, *(name for name in self.names if name not in apart)]
         columns = [F.max(name).alias(name) for name in greatest]
+        columns += [F.min(name).alias(name) for name in least]
+        columns += [F.bit_or(name).alias(name) for name in bit_or]
         columns += [F.collect_set(name).alias(name) for name in collect]
         grouped = self.frame.groupBy(key).agg(F.min(F.struct(*first)).alias("first"), *columns)
         selected = (f"first.{name}" if name in first else name for name in self.names)
@@ -81,8 +85,9 @@ class SparkRows:
     def union(self, other: SparkRows) -> SparkRows:
         return self.of(self.frame.union(other.frame), self.names)
 
-    def repartition(self, tasks: int) -> SparkRows:
-        return self.of(self.frame.repartition(tasks), self.names)
+    def repartition(self, tasks: int, column: str = "") -> SparkRows:
+        by = [column] if column else []
+        return self.of(self.frame.repartition(tasks, *by), self.names)
 
     def repartition_by_id(self, tasks: int, column: str) -> SparkRows:
         names = [name for name in self.names if name != column]

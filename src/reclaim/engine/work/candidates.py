@@ -69,9 +69,9 @@ def count_objects(source: Source, keys_of: KeysOf, files: Tables) -> Tables:
     yield lines_of((), counts)
 
 
-def with_keys(read: Work, keys_of: KeysOf, files: Tables) -> Tables:
-    """Rows with their keys, for Spark to join them by."""
-    for table in read(files):
+def with_keys(keys_of: KeysOf, rows: Tables) -> Tables:
+    """Rows with their keys, to be joined by them."""
+    for table in rows:
         yield table.append_column("key", pa.array(keys_of(table.column("address")).view(np.int64)))
 
 
@@ -86,10 +86,10 @@ def survivors(
         yield rows, source.count(table, named)
 
 
-def unlisted(url: str, live: tuple[Part, ...], keys_of: KeysOf, files: Tables) -> Tables:
+def unlisted(url: str, live: tuple[Part, ...], keys_of: KeysOf, rows: Tables) -> Tables:
     """Rows whose keys are not live."""
     loaded = keys.load(url, live)
-    for table in read_parts(url, files):
+    for table in rows:
         yield table.filter(pa.array(~keys.among(keys_of(table.column("address")), loaded)))
         tally.count(OBJECTS, table.num_rows)
 

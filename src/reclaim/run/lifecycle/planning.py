@@ -207,7 +207,7 @@ class LifecycleRules(PlanKind):
                 renumbering=Renumbering.of(self._checkpoint.names, reach.names),
             )
         metaranges = request.metaranges
-        self._ranges = files = self._engine.lifecycle_ranges(request)
+        self._ranges = files = pipelines.group_ranges(self._engine, request)
         if files.metaranges != metaranges.num_rows:
             raise IncompleteRead(
                 f"{metaranges.num_rows} metaranges were expected and {files.metaranges} were read",

@@ -6,6 +6,7 @@ not reach then are read; a commit that only carries what is matched drops nothin
 
 from __future__ import annotations
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import Rejudged, RejudgeRequest
 from reclaim.engine.tasks.parts import Opener, Place, open_storage, read_part
@@ -48,7 +49,8 @@ def rejudge(
     metaranges = find_metaranges(seen, reach, {one: bits for one, bits in more.items() if bits})
     if not metaranges.num_rows or not section.rows:
         return Rejudged()
-    judged = engine.rejudge(
+    judged = pipelines.rejudge(
+        engine,
         RejudgeRequest(
             store.format,
             classes,
@@ -57,7 +59,7 @@ def rejudge(
             [file.part for file in section.rows],
             own,
             seen.protect,
-        )
+        ),
     )
     pairs = (
         ("metaranges", metaranges.num_rows, judged.metaranges),

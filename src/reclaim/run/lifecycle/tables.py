@@ -13,6 +13,7 @@ from datetime import UTC, date
 
 import pyarrow as pa
 
+from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.lifecycle import PublishRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, copy_part, write_part
@@ -146,4 +147,4 @@ def publish_tables(
         copy_part(source, storage, file.part, own.at(f"{name}/{name}.parquet"))
     addresses: Sequence[Part] = [file.part for file in section.addresses]
     day = own.below("addresses").below(f"date={section.today.isoformat()}")
-    engine.publish(PublishRequest(run, addresses, place.url, day))
+    pipelines.publish(engine, PublishRequest(run, addresses, place.url, day))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,15 +10,14 @@ import pyarrow.compute as pc
 
 from reclaim.engine.tasks import keys, looking_up, tally
 from reclaim.engine.tasks.index import CountedReads
-from reclaim.engine.tasks.judging import SURVIVORS
 from reclaim.engine.tasks.keys import Key, KeysOf
-from reclaim.engine.tasks.parts import ADDRESSES, Part, Place, open_storage, read_part, write_parts
-from reclaim.engine.tasks.reading import LIVE, READ
+from reclaim.engine.tasks.parts import Part, Place, read_part, task_storage, write_parts
+from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.sampling import Sample, Within
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.engine.work.candidates import Source
 from reclaim.engine.work.containers import SAMPLE
-from reclaim.engine.work.lines import Tables, Work, lines_of, parts_in, stem_in, storage_of
+from reclaim.engine.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.work.parts import read_addresses, read_parts
 from reclaim.stores.format import Format
 
@@ -29,7 +27,7 @@ THERE, WAITING = "there", "waiting"
 
 def write_names(place: Place, keys_of: KeysOf, within: Within, files: Tables) -> Tables:
     """Write down the keys of live containers themselves, and how many there are."""
-    own = open_storage(place.url)
+    own = task_storage(place.url)
     written: list[Key] = []
     count, sample = 0, Sample()
     for table in read_parts(place.url, files):
@@ -52,7 +50,7 @@ def write_listed_keys(
     """Write down the keys of what live containers list, by the index."""
     sample = Sample()
     ranges = keys.load(place.url, live)
-    source = CountedReads(open_storage(url))
+    source = CountedReads(task_storage(url))
     written: list[Key] = []
     for part in parts_in(files):
         rows = read_part(source, part, ["address", "range"])
@@ -61,7 +59,7 @@ def write_listed_keys(
         addresses = rows.filter(listed).column("address")
         written.append(keys_of(addresses))
         sample.add(addresses, written[-1], within)
-    own = open_storage(place.url)
+    own = task_storage(place.url)
     parts = write_parts(own, stem_in(place.below("keys")), [keys.table(written)])
     yield lines_of(parts, {"bytes": source.size, SAMPLE: sample.encode()})
 
@@ -74,57 +72,22 @@ def select_named(
         yield looking_up.in_guards(format, looking_up.below(below, table), unlisted)
 
 
-def free_names(
-    url: str, live: tuple[Part, ...], keys_of: KeysOf, tables: Sequence[pa.Table]
-) -> pa.Table:
-    """Addresses that nothing live lists, each once."""
-    whole = pa.concat_tables([ADDRESSES.empty_table(), *(one.cast(ADDRESSES) for one in tables)])
-    once = pa.table({"address": pc.unique(whole.column("address"))}, schema=ADDRESSES)
-    listed = keys.among(keys_of(once.column("address")), keys.load(url, live))
-    return once.filter(pa.array(~listed))
-
-
-def explain(url: str, dead: Sequence[Part], judge: Work, rows: Tables) -> Tables:
-    """Judge survivors, with where dead containers listed them: the least cause, the first path."""
-    storage = open_storage(url)
-    known = pa.concat_tables([READ.empty_table(), *(read_part(storage, part) for part in dead)])
-    columns = ("cause", "path", "kind")
-    ranked = known.append_column("has_path", pc.is_valid(known.column("path")))
-    ranked = ranked.append_column("has_kind", pc.is_valid(known.column("kind")))
-    # One without a path comes first.
-    order = ("cause", "has_path", "path", "has_kind", "kind")
-    known = ranked.sort_by([(name, "ascending") for name in order])
-
-    def explained() -> Tables:
-        for table in rows:
-            at = pc.index_in(table.column("address"), known.column("address"))
-            for name in columns:
-                place = table.column_names.index(name)
-                table = table.set_column(place, SURVIVORS.field(name), known.column(name).take(at))
-            yield table
-
-    return judge(explained())
-
-
 def look_up(
     format: Format,
     work: Place,
     carry: Place,
-    live: tuple[Part, ...],
     rows: Tables,
     *,
     held: tuple[Part, ...],
     keys_of: KeysOf,
 ) -> Tables:
-    """Look up objects that nothing live lists and nothing holds; write the others down too."""
-    committed, holding = keys.load(work.url, live), keys.load(work.url, held)
+    """Look up objects that nothing holds; write the others down too."""
+    holding = keys.load(work.url, held)
     storage = storage_of(format)
     found: list[pa.Table] = []
     waiting: list[pa.Table] = []
     missing: looking_up.GuardCounts = {}
     for table in rows:
-        named = keys_of(table.column("address"))
-        table = table.filter(pa.array(~keys.among(named, committed)))
         is_held = pa.array(keys.among(keys_of(table.column("address")), holding))
         waiting.append(looking_up.as_listed(table.filter(is_held).column("address")))
         free = table.filter(pc.invert(is_held))
@@ -132,7 +95,7 @@ def look_up(
         looking_up.add_guards(missing, looking_up.count_missing(format, free, there))
         tally.count(OBJECTS, there.num_rows)
         found.append(there)
-    own = open_storage(work.url)
+    own = task_storage(work.url)
     parts = [
         replace(part, group=group)
         for group, place, tables in ((THERE, work, found), (WAITING, carry, waiting))

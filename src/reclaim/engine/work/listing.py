@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from reclaim.engine.tasks import tally
 from reclaim.engine.tasks.listing import list_ranges
-from reclaim.engine.tasks.parts import Place, open_storage, write_parts
+from reclaim.engine.tasks.parts import Place, task_storage, write_parts
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.engine.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.storage import LISTED, KeyRange, buckets
@@ -35,7 +35,7 @@ def list_keys(format: Format, place: Place, ranges: Tables) -> Tables:
                 tally.count(OBJECTS, batch.num_rows)
                 yield pa.Table.from_batches([batch], schema=LISTED)
 
-    yield lines_of(write_parts(open_storage(place.url), stem_in(place), listed()))
+    yield lines_of(write_parts(task_storage(place.url), stem_in(place), listed()))
 
 
 def count_noncurrent(format: Format, folders: Tables) -> Tables:
@@ -56,7 +56,7 @@ def survey(format: DecodesSnapshots, rows: Tables) -> Tables:
 
 def survey_containers(format: SurveysContainers, place: Place, rows: Tables) -> Tables:
     """List and read snapshots; what they are, and what they list, is written down."""
-    storage, own = storage_of(format), open_storage(place.url)
+    storage, own = storage_of(format), task_storage(place.url)
     surveyed: list[pa.Table] = []
 
     def listed() -> Tables:

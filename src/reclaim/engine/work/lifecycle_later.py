@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from reclaim.engine.tasks import keys, lifecycle, lifecycle_plan, lifecycle_ranges
 from reclaim.engine.tasks.index import CountedReads, IndexCounts, read_ranges
@@ -17,29 +16,28 @@ from reclaim.engine.tasks.parts import (
     ADDRESSES,
     Part,
     Place,
-    open_storage,
     read_part,
+    task_storage,
     write_hashed,
     write_part,
     write_parts,
 )
 from reclaim.engine.tasks.rule_changes import select_rows
-from reclaim.engine.work.lines import Tables, lines_of, stem_in, storage_of
-from reclaim.engine.work.parts import read_parts
+from reclaim.engine.work.lifecycle import part_counted
+from reclaim.engine.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.policy.lifecycle.classes import BranchClasses
 from reclaim.stores.format import Format
 
 
 def newly_reached(url: str, known: tuple[Part, ...], ranges: Tables) -> Tables:
     """Ranges with the bits that are new; the rows with counts are passed on."""
-    storage = open_storage(url)
+    storage = task_storage(url)
     tables = [read_part(storage, part) for part in known]
     before = pa.concat_tables([RANGES.empty_table(), *tables])
     for table in ranges:
-        table = table.cast(RANGES)
-        report = pc.equal(table.column("address"), "")
-        yield table.filter(report)
-        yield lifecycle_ranges.newly_reached(table.filter(pc.invert(report)), before)
+        found, counted = part_counted(table)
+        yield counted
+        yield lifecycle_ranges.newly_reached(found, before)
 
 
 def read_again(
@@ -55,7 +53,7 @@ def read_again(
         for _, rows in read_ranges(format, reads, table, counts):
             named = keys.among(keys_of(rows.column("address")), wanted)
             found.append(select_rows(now, rows.filter(pa.array(named))))
-    parts = write_parts(open_storage(work.url), stem_in(work.below("rows")), found)
+    parts = write_parts(task_storage(work.url), stem_in(work.below("rows")), found)
     yield lines_of(list(parts), asdict(counts))
 
 
@@ -68,14 +66,15 @@ def leave(classes: BranchClasses, protect: Sequence[str], place: Place, rows: Ta
         yield lines_of([])
         return
     table = pa.table({"address": leaving}, schema=ADDRESSES)
-    yield lines_of([write_hashed(open_storage(place.url), stem_in(place), table)])
+    yield lines_of([write_hashed(task_storage(place.url), stem_in(place), table)])
 
 
 def publish(run: str, url: str, place: Place, files: Tables) -> Tables:
     """Write addresses down for people, each part by itself."""
-    own = open_storage(place.url)
+    source, own = task_storage(url), task_storage(place.url)
     parts = []
-    for table in read_parts(url, files):
-        address = f"{stem_in(place)}.parquet"
-        parts.append(write_part(own, address, lifecycle_plan.published(run, table)))
+    for part in parts_in(files):
+        rows = lifecycle_plan.published(run, read_part(source, part))
+        # The same name whenever the run is published again.
+        parts.append(write_part(own, place.at(f"{run}-{part.sha256[:16]}.parquet"), rows))
     yield lines_of(parts)

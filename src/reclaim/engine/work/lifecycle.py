@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -21,8 +22,8 @@ from reclaim.engine.tasks.looking_up import guards_of, look_up
 from reclaim.engine.tasks.parts import (
     Part,
     Place,
-    open_storage,
     read_part,
+    task_storage,
     write_parts,
 )
 from reclaim.engine.tasks.rule_changes import FOUND, RuleChanges, select_rows
@@ -30,7 +31,7 @@ from reclaim.engine.tasks.sampling import count_sampled
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.engine.work.incremental import ROWS_AT_ONCE
-from reclaim.engine.work.lines import FILES, Tables, lines_of, parts_in, stem_in, storage_of
+from reclaim.engine.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.work.parts import read_parts
 from reclaim.engine.work.shielding import shielded
 from reclaim.policy.lifecycle.classes import BranchClasses
@@ -42,6 +43,9 @@ ROW_FILE, ADDRESS_FILE, HELD_FILE, CANDIDATE_FILE = "rows", "addresses", "held",
 KEY_FILE = "keys"
 """The sorts of files that tasks write, as the groups of parts."""
 
+COUNTED = -1
+"""In the place of the number of a holder, of a row that has what a task has read."""
+
 THERE = pa.schema([*ADDRESSES, *(field for field in LISTED if field.name != "address")])
 """Addresses that go, and the objects that these are."""
 
@@ -50,11 +54,13 @@ THERE = pa.schema([*ADDRESSES, *(field for field in LISTED if field.name != "add
 
 
 def expand(format: Format, metaranges: Tables) -> Tables:
-    """Ranges of metaranges, each once for a task; the last row has what was read."""
+    """Ranges of metaranges, each once for a task, and a row with what was read."""
     reads = CountedReads(storage_of(format))
     waiting: list[pa.Table] = []
+    names: list[str] = []
     count = 0
     for table in metaranges:
+        names += table.column("address").to_pylist()
         for rows in lifecycle_ranges.expand_metaranges(format, reads, table):
             tally.count(CONTAINERS_READ, 1)
             waiting.append(rows)
@@ -62,9 +68,18 @@ def expand(format: Format, metaranges: Tables) -> Tables:
             if sum(one.num_rows for one in waiting) >= ROWS_AT_ONCE:
                 waiting = [lifecycle_ranges.merge_ranges(waiting)]
     yield lifecycle_ranges.merge_ranges(waiting)
-    # Its address is that of no range; no other column could hold the two numbers.
-    told = ["", str(count), reads.size, 0, lifecycle.NOBODY, lifecycle.NOBODY]
-    yield pa.table([pa.array([v], f.type) for v, f in zip(told, RANGES, strict=True)], RANGES)
+    if names:
+        # The address of a metarange is that of no range, and of no other task; no other column
+        # could hold the two numbers.
+        told = [min(names), str(count), reads.size, 0, COUNTED, lifecycle.NOBODY]
+        yield pa.table([pa.array([v], f.type) for v, f in zip(told, RANGES, strict=True)], RANGES)
+
+
+def part_counted(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Ranges, and the rows with what tasks have read."""
+    rows = rows.cast(RANGES)
+    is_counted = pc.equal(rows.column("holder"), COUNTED)
+    return rows.filter(pc.invert(is_counted)), rows.filter(is_counted)
 
 
 def read_known(url: str, renumbering: Renumbering, files: Tables) -> Tables:
@@ -74,16 +89,15 @@ def read_known(url: str, renumbering: Renumbering, files: Tables) -> Tables:
 
 def write_ranges(place: Place, rows: Tables) -> Tables:
     """Write ranges down, and as containers those that something reaches."""
-    storage = open_storage(place.url)
+    storage = task_storage(place.url)
     counts = {"metaranges": 0, "ranges": 0, "entries": 0, "bytes": 0}
     ranges: list[pa.Table] = []
     for table in rows:
-        table = table.cast(RANGES)
-        report = pc.equal(table.column("address"), "")
-        for row in table.filter(report).to_pylist():
+        found, counted = part_counted(table)
+        ranges.append(found)
+        for row in counted.to_pylist():
             counts["metaranges"] += int(row["detail"])
             counts["bytes"] += row["entries"]
-        ranges.append(table.filter(pc.invert(report)))
     whole = pa.concat_tables([RANGES.empty_table(), *ranges])
     containers = lifecycle_ranges.as_containers(whole)
     counts["ranges"] = containers.num_rows
@@ -107,13 +121,13 @@ def _grouped(parts: Collection[Part] | Tables, group: str) -> list[Part]:
 @lru_cache(maxsize=4)
 def load_ranges(url: str, parts: tuple[Part, ...]) -> RangeBits:
     """The classes that reach ranges; read once by each process that looks at entries."""
-    storage = open_storage(url)
+    storage = task_storage(url)
     tables = [read_part(storage, part) for part in parts]
     return RangeBits.of(pa.concat_tables([RANGES.empty_table(), *tables]))
 
 
 def _write_keys(work: Place, found: Sequence[Key]) -> list[Part]:
-    written = write_parts(open_storage(work.url), stem_in(work.below("keys")), [keys.table(found)])
+    written = write_parts(task_storage(work.url), stem_in(work.below("keys")), [keys.table(found)])
     return _grouped(written, KEY_FILE)
 
 
@@ -132,14 +146,14 @@ def find_changed(
     """
     now, then = load_ranges(work.url, ranges), load_ranges(work.url, known)
     changes = RuleChanges(classes[0], now, classes[1], then)
-    source = CountedReads(open_storage(url))
+    source = CountedReads(task_storage(url))
     found = (changes.find(read_index(source, part)) for part in parts_in(files))
     return _write_found(work, keys_of, found, source)
 
 
 def find_carried(format: Format, url: str, work: Place, keys_of: KeysOf, files: Tables) -> Tables:
     """The keys of addresses that an earlier run carries."""
-    source = CountedReads(open_storage(url))
+    source = CountedReads(task_storage(url))
 
     def named() -> Tables:
         for part in parts_in(files):
@@ -161,15 +175,15 @@ def _write_found(work: Place, keys_of: KeysOf, found: Tables, source: CountedRea
 
 # 4: every path of the addresses that are decided on
 
-SHARE = (
-    pa.schema([*FILES, pa.field("url", pa.string(), nullable=False)])
-    .append(
+SHARE = pa.schema(
+    [
+        # Parts of the index that may have entries of the partitions, as JSON.
+        pa.field("parts", pa.string(), nullable=False),
         # The partitions that are decided on by one task: from the first on, and before the last.
-        pa.field("first", pa.string(), nullable=False)
-    )
-    .append(pa.field("last", pa.string()))
+        pa.field("first", pa.string(), nullable=False),
+        pa.field("last", pa.string()),
+    ]
 )
-"""Parts of the index that may have entries of some partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,15 +211,16 @@ def decide(
     A collision of keys adds an address, of which every row is read as well: those of its partition
     are.
     """
-    storage, now = open_storage(place.url), load_ranges(place.url, ranges)
+    storage, now = task_storage(place.url), load_ranges(place.url, ranges)
     parts: list[Part] = []
     going: list[Key] = []
     size = 0
-    for share in _each_share(shares):
+    for share in (row for table in shares for row in table.to_pylist()):
         tables = []
-        for row in share:
-            source = CountedReads(open_storage(row["url"]))
-            tables.append(_rows_of(now, wanted, keys_of, place.url, source, row))
+        for named in json.loads(share["parts"]):
+            source = CountedReads(task_storage(named.pop("url")))
+            part = Part(**named)
+            tables.append(_rows_of(now, wanted, keys_of, place.url, source, part, share))
             size += source.size
         rows = pa.concat_tables([ROWS.empty_table(), *tables])
         decision = lifecycle.decide(classes, names, rows)
@@ -221,29 +236,19 @@ def decide(
     yield lines_of(parts, {"bytes": size})
 
 
-def _each_share(shares: Tables) -> Collection[Sequence[dict[str, Any]]]:
-    """The parts of each share that a task was dealt: all that have entries of the same partitions
-    come together."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for table in shares:
-        for row in table.to_pylist():
-            found.setdefault(row["first"], []).append(row)
-    return found.values()
-
-
 def _rows_of(
     now: RangeBits,
     wanted: Wanted | None,
     keys_of: KeysOf,
     work: str,
     source: CountedReads,
-    row: dict[str, Any],
+    part: Part,
+    share: dict[str, Any],
 ) -> pa.Table:
     """The rows of one part of the index that a task decides on."""
-    part = Part(row["address"], row["rows"], row["sha256"], row["group"])
     rows = read_index(source, part)
     span = Span.of(part)
-    first, last = row["first"], row["last"]
+    first, last = share["first"], share["last"]
     if span.first < first or (last is not None and span.last >= last):
         rows = in_partitions(rows, lambda name: first <= name and (last is None or name < last))
     if wanted is not None:
@@ -289,14 +294,14 @@ def find_listed(
             named = keys.among(key, wanted)
             columns = [pa.array(key), table.column("size"), table.column("last_modified")]
             found.append(pa.table(columns, schema=KEYED).filter(pa.array(named)))
-    parts = write_parts(open_storage(work.url), stem_in(work.below("listed")), found)
+    parts = write_parts(task_storage(work.url), stem_in(work.below("listed")), found)
     yield lines_of(list(parts), counts)
 
 
 @lru_cache(maxsize=1)
 def load_listed(url: str, parts: tuple[Part, ...]) -> tuple[Key, pa.Table]:
     """Listed objects, sorted by key; once for each process."""
-    storage = open_storage(url)
+    storage = task_storage(url)
     rows = pa.concat_tables([KEYED.empty_table(), *(read_part(storage, part) for part in parts)])
     rows = rows.sort_by("key").combine_chunks()
     return rows.column("key").to_numpy(), rows
@@ -320,7 +325,7 @@ def match_listed(
 
 
 def write_going_keys(work: Place, keys_of: KeysOf, files: Tables) -> Tables:
-    storage = open_storage(work.url)
+    storage = task_storage(work.url)
     names = (read_part(storage, part, ["address"]).column("address") for part in parts_in(files))
     found = [keys_of(addresses) for addresses in names]
     yield lines_of(_write_keys(work, found))
@@ -348,7 +353,7 @@ def judge(
     addresses: Tables,
 ) -> Tables:
     """Judge what is ``there`` of addresses that go; write down what may be taken and what stays."""
-    own = open_storage(found.url)
+    own = task_storage(found.url)
     holding = keys.load(found.url, held)
     verdict, counts = Verdict(), {"there": 0, "size": 0, "owned": 0}
     written: dict[str, list[pa.Table]] = {CANDIDATE_FILE: [], ADDRESS_FILE: [], HELD_FILE: []}
