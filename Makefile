@@ -26,7 +26,7 @@ test-fast: setup ## Run the pure rooms and one of each store, without servers an
 		tests/test_layers.py tests/test_class_names.py tests/test_safety_times.py \
 		tests/test_renewal.py \
 		tests/policy tests/history tests/storage \
-		tests/collect/test_catalog_store.py tests/collect/test_quarantine.py \
+		tests/collect/plan/test_catalog_store.py tests/collect/quarantine/test_quarantine.py \
 		tests/terminus/test_store.py tests/terminus/test_path.py \
 		tests/icechunk/test_contract.py tests/stores/test_shelf_contract.py
 

@@ -35,8 +35,8 @@ from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.safety import SAFETY
 from reclaim.testing import FakeClock, StorageWrapper
 from tests.catalog import raw
-from tests.collect.copies import Copy
-from tests.collect.world import NAME, World, stepped
+from tests.collect.helpers.copies import Copy
+from tests.collect.helpers.world import NAME, World, stepped
 from tests.conftest import Backend
 from tests.support.dying import Died, Reached
 

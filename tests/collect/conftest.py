@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 
 from reclaim.catalog.content import ranges
-from tests.collect.versioned import on, set_versioning
-from tests.collect.world import World
+from tests.collect.helpers.versioned import on, set_versioning
+from tests.collect.helpers.world import World
 from tests.conftest import Backend
 from tests.support.memory import folder_in_memory
 from tests.support.servers import SeaweedFS

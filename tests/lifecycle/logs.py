@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from reclaim.run.plan.planning import Plan
 from reclaim.stores.observation import Margins
-from tests.collect.world import NAME, World
+from tests.collect.helpers.world import NAME, World
 from tests.lifecycle.ruled import Rules, plan_rules
 from tests.support.resting import Resting
 

@@ -7,7 +7,7 @@ from datetime import UTC, date
 
 from reclaim.catalog import Repository
 from reclaim.policy.lifecycle import AddressVerdict, DatedRule, Occurrence, judge
-from tests.collect.world import World
+from tests.collect.helpers.world import World
 
 
 def verdicts(world: World, rules: list[DatedRule]) -> Mapping[str, AddressVerdict]:

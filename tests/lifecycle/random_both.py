@@ -9,8 +9,8 @@ from datetime import timedelta
 
 from reclaim.run.record.checkpoints import Mode
 from reclaim.stores.observation import Margins
-from tests.collect.histories import NOT_NOW
-from tests.collect.world import NAME, World
+from tests.collect.helpers.histories import NOT_NOW
+from tests.collect.helpers.world import NAME, World
 from tests.lifecycle import random_rules
 from tests.lifecycle.ruled import Rules, staged
 

@@ -12,8 +12,8 @@ from reclaim.engine.base import Engine
 from reclaim.errors import ReclaimError
 from reclaim.run.plan.planning import Plan
 from reclaim.stores.observation import Margins
-from tests.collect.histories import MORE_KINDS, NOT_NOW, PATHS, do
-from tests.collect.world import NAME, World
+from tests.collect.helpers.histories import MORE_KINDS, NOT_NOW, PATHS, do
+from tests.collect.helpers.world import NAME, World
 from tests.lifecycle.ruled import Rules, expected, held, plan_rules, section
 
 KINDS = (*(kind for kind in MORE_KINDS if kind != "wait"), "move", "commit", "rename", "copied")

@@ -14,7 +14,7 @@ from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.plan.plan_document import Lifecycle
 from reclaim.run.plan.planning import Plan, PlanOptions
 from tests.catalog import raw
-from tests.collect.world import World, opening
+from tests.collect.helpers.world import World, opening
 from tests.lifecycle.oracle import verdicts
 
 Rules = Mapping[str, Mapping[str, Any]]

@@ -19,8 +19,8 @@ from reclaim.run.sweep.removal import MoveToQuarantine, Removal
 from reclaim.run_record import Phase
 from reclaim.storage import Storage
 from tests.catalog import raw
-from tests.collect.dying import dies
-from tests.collect.world import World, opening
+from tests.collect.helpers.dying import dies
+from tests.collect.helpers.world import World, opening
 from tests.lifecycle.logs import LOGS, OLD, missing, planned, week
 from tests.lifecycle.ruled import plan_rules, set_rules
 from tests.support.dying import Reached

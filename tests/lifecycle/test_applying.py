@@ -16,8 +16,8 @@ from reclaim.run.lifecycle.rules import find_runs
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
 from tests.catalog import raw
-from tests.collect.dying import Frozen, dies
-from tests.collect.world import At, World, stepped
+from tests.collect.helpers.dying import Frozen, dies
+from tests.collect.helpers.world import At, World, stepped
 from tests.lifecycle.logs import LOGS, OLD, missing, planned, week
 from tests.lifecycle.ruled import plan_rules, section, set_rules
 from tests.support.dying import again

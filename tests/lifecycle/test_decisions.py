@@ -8,7 +8,7 @@ import pytest
 
 from reclaim.errors import InvalidInput
 from reclaim.stores.observation import Margins
-from tests.collect.world import World
+from tests.collect.helpers.world import World
 from tests.lifecycle.ruled import Rules, expected, held, plan_rules, section
 
 LOGS: Rules = {"logs": {"prefix": "logs/", "days": 3}}

@@ -11,7 +11,7 @@ from reclaim.engine.tasks import index
 from reclaim.errors import IncompleteRead, Partial
 from reclaim.run.plan.planning import Plan
 from reclaim.run.sweep.removal import MoveToQuarantine
-from tests.collect.world import NAME, At, World, stepped
+from tests.collect.helpers.world import NAME, At, World, stepped
 from tests.lifecycle.logs import LOGS, OLD, missing, week
 from tests.lifecycle.ruled import Rules, held, plan_rules, section
 from tests.lifecycle.test_afterwards import MOVE, cut_off

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reclaim.stores.observation import Margins
-from tests.collect.world import World
+from tests.collect.helpers.world import World
 from tests.lifecycle.logs import LOGS, OLD, week
 from tests.lifecycle.ruled import plan_rules, section
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reclaim.errors import TooMuch
-from tests.collect.world import NAME, World
+from tests.collect.helpers.world import NAME, World
 from tests.lifecycle.logs import LOGS, OLD, week
 from tests.lifecycle.ruled import Rules, expected, held, plan_rules, section
 

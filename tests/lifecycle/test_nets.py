@@ -11,7 +11,7 @@ from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Gone, Partial, PlanRefused, TooMuch
 from reclaim.run.sweep.removal import MoveToQuarantine, Removal
 from reclaim.run_record import Phase
-from tests.collect.world import World
+from tests.collect.helpers.world import World
 from tests.lifecycle.logs import LOGS, OLD, missing, planned, week
 from tests.lifecycle.ruled import Rules, held, plan_rules, section
 from tests.lifecycle.test_afterwards import cut_off

@@ -20,8 +20,8 @@ from reclaim.run.record.checkpoints import Checkpoint, CheckpointManifest, Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import SavedManifest
 from reclaim.stores.observation import Margins
-from tests.collect.uncommitted import address, begin, checkpoint_of, settle
-from tests.collect.world import NAME, World
+from tests.collect.helpers.uncommitted import address, begin, checkpoint_of, settle
+from tests.collect.helpers.world import NAME, World
 from tests.lifecycle.logs import LOGS, OLD, missing, week
 from tests.lifecycle.random_both import Seen, live_with_both
 from tests.lifecycle.ruled import Rules, plan_rules

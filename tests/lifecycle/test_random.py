@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from tests.collect.world import World
+from tests.collect.helpers.world import World
 from tests.lifecycle.random_rules import Seen, live_by_rules
 from tests.support.soak import SOAK
 

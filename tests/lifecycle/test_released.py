@@ -10,7 +10,7 @@ import pytest
 from reclaim.errors import Gone
 from reclaim.policy import from_options
 from reclaim.stores.observation import Margins
-from tests.collect.world import World
+from tests.collect.helpers.world import World
 from tests.lifecycle.logs import LOGS
 from tests.lifecycle.ruled import held, plan_rules
 from tests.support import expiring

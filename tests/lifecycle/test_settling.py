@@ -24,8 +24,8 @@ from reclaim.run_record import Phase
 from reclaim.storage import ObjectStorage
 from reclaim.stores.findings import Finding
 from tests.catalog import raw
-from tests.collect.dying import Frozen, dies
-from tests.collect.world import World, opening
+from tests.collect.helpers.dying import Frozen, dies
+from tests.collect.helpers.world import World, opening
 from tests.lifecycle.logs import LOGS, OLD, missing, planned
 from tests.lifecycle.ruled import set_rules
 from tests.lifecycle.test_afterwards import collect_and_run, cut_off, run

@@ -7,7 +7,7 @@ import pytest
 from reclaim.errors import InvalidInput, NotFound, TooMuch
 from reclaim.run.apply.limits import Limits
 from reclaim.run.gc import Collected
-from tests.collect.world import NAME, World
+from tests.collect.helpers.world import NAME, World
 from tests.lifecycle.logs import LOGS, OLD, missing, week
 from tests.lifecycle.ruled import plan_rules, section, set_rules
 from tests.lifecycle.test_afterwards import collect_and_run, cut_off, run

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-QUARANTINE_MACHINE = "tests/collect/test_quarantine_machine.py"
+QUARANTINE_MACHINE = "tests/collect/quarantine/test_quarantine_machine.py"
 TROUBLED_MACHINE = "tests/terminus/test_troubled_machine.py"
 
 

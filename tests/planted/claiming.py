@@ -71,14 +71,12 @@ BUGS: dict[str, Bug] = {
     ),
     "claims are not closed": Bug(
         PROMOTION,
-        right="        self._claims.close_claims()\n",
-        wrong="",
+        drops="Promotion.claim: close_claims",
         test=f"{STEPS}::test_the_window_is_hit_at_every_step",
     ),
     "a copy looks for claims before its transaction": Bug(
         EDITS,
-        right="        claims.check_unclaimed(self._connection, entry.address)\n",
-        wrong="",
+        drops="_LockedPaths.share: check_unclaimed",
         besides=(
             Change(
                 EDITS,
@@ -176,8 +174,7 @@ BUGS: dict[str, Bug] = {
     ),
     "rules that change while it is confirmed are not noticed": Bug(
         CLAIMS,
-        right="        _check_rules(connection, workspace.repo_uid, rules)\n",
-        wrong="",
+        drops="promote.work: _check_rules",
         test=f"{TEST}::test_rules_that_were_changed_since_refuse_the_plan[True]",
     ),
     "a plan by other rules is applied": Bug(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug, Change
 
-BETWEEN = "tests/collect/test_between.py"
-IN_FLIGHT = "tests/collect/test_in_flight.py"
-RACES = "tests/collect/test_races.py"
-ODD_KEYS = "tests/collect/test_odd_keys.py"
-UPLOADS = "tests/collect/test_uploads.py"
-REFUSED_PLANS = "tests/collect/test_refused_plans.py"
-STALE = "tests/collect/test_stale_copies.py"
+BETWEEN = "tests/collect/apply/test_between.py"
+IN_FLIGHT = "tests/collect/plan/test_in_flight.py"
+RACES = "tests/collect/apply/test_races.py"
+ODD_KEYS = "tests/collect/plan/test_odd_keys.py"
+UPLOADS = "tests/collect/plan/test_uploads.py"
+REFUSED_PLANS = "tests/collect/apply/test_refused_plans.py"
+STALE = "tests/collect/apply/test_stale_copies.py"
 EPOCHS = "tests/catalog/test_epochs.py"
-LETTERS = "tests/collect/test_letters.py"
-LINKS = "tests/collect/test_links.py"
+LETTERS = "tests/collect/plan/test_letters.py"
+LINKS = "tests/collect/plan/test_links.py"
 LOCAL_FOLDER = "tests/storage/test_local_folder.py"
 KEY_RANGES = "tests/storage/test_key_ranges.py"
 
@@ -23,19 +23,19 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.plan.decide",
         right="        if expected != read:\n",
         wrong="        if False:\n",
-        test="tests/collect/test_counted.py::test_an_apply_that_misses_a_commit",
+        test="tests/collect/plan/test_counted.py::test_an_apply_that_misses_a_commit",
     ),
     "metaranges are counted as they were read": Bug(
         "reclaim.run.plan.decide",
         right="(seen.expected.containers, seen.read.containers)",
         wrong="(seen.read.containers, seen.read.containers)",
-        test="tests/collect/test_counted.py::test_a_commit_whose_containers_are_missed",
+        test="tests/collect/plan/test_counted.py::test_a_commit_whose_containers_are_missed",
     ),
     "an expiration does not count": Bug(
         "reclaim.run.plan.history_only",
         right="expected=SnapshotCounts(history.count, 0),",
         wrong="expected=SnapshotCounts(len(ids), 0),",
-        test="tests/collect/test_counted.py::test_an_expiration_that_misses_a_commit",
+        test="tests/collect/plan/test_counted.py::test_an_expiration_that_misses_a_commit",
     ),
     "confirm skipped": Bug(
         "reclaim.run.apply.confirming",
@@ -77,7 +77,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.collection.roots.observing",
         right="if lease.valid_at(now) and lease.id not in void",
         wrong="if lease.valid_at(now)",
-        test="tests/collect/test_clock_back.py"
+        test="tests/collect/apply/test_clock_back.py"
         "::test_a_lease_on_what_was_collected_holds_nothing[collected]",
     ),
     "a lease on a missing commit holds nothing": Bug(
@@ -85,13 +85,12 @@ BUGS: dict[str, Bug] = {
         right="if lease.valid_at(now) and lease.id not in void",
         wrong="if lease.valid_at(now) and lease.snapshot in {row.id for row in"
         " connection.execute(select(commits.c.id))}",
-        test="tests/collect/test_clock_back.py"
+        test="tests/collect/apply/test_clock_back.py"
         "::test_a_lease_on_a_commit_that_never_was_stops_a_run",
     ),
     "a commit leaves no epoch": Bug(
         "reclaim.catalog.refs.committing",
-        right="        workspace.partitions.leave(partition, sealed.epoch)\n",
-        wrong="",
+        drops="commit.write: leave",
         test=f"{STALE}::test_what_the_original_wrote_is_in_the_storage[commit, abandoned]",
     ),
     "closing leaves no epoch": Bug(
@@ -225,7 +224,7 @@ SEEN: dict[str, RangeInfo] = {}""",
         wrong="""    in_time = lambda: True
     for start in range(0, rows.num_rows, PAGE):
 """,
-        test="tests/collect/test_locks.py"
+        test="tests/collect/locks/test_locks.py"
         "::test_a_lock_that_is_lost_in_the_middle_of_the_sweep[embedded-range]",
     ),
     "addresses not checked": Bug(
@@ -244,14 +243,14 @@ SEEN: dict[str, RangeInfo] = {}""",
         "reclaim.engine.tasks.reading",
         right='        if container["cause"] == LIVE:\n            raise\n        return None\n',
         wrong="        return ENTRIES.empty_table()\n",
-        test="tests/collect/test_refusals.py"
+        test="tests/collect/plan/test_refusals.py"
         "::test_a_damaged_container_of_a_live_commit[truncated-range]",
     ),
     "a plan applied again from the sweep, without what was journalled": Bug(
         "reclaim.run.apply.collecting",
         right="journal.taken(kind)",
         wrong="frozenset()",
-        test="tests/collect/test_crash.py"
+        test="tests/collect/apply/test_crash.py"
         "::test_an_apply_that_dies_at_any_step[embedded-sets aside]",
     ),
     "a key at a boundary listed by nobody": Bug(
@@ -270,12 +269,11 @@ SEEN: dict[str, RangeInfo] = {}""",
         "reclaim.storage.objects",
         right="self._local.copy(source, target)",
         wrong="obstore.copy(self._store, source, target)",
-        test="tests/collect/test_undo.py::test_an_undo_leaves_what_was_copied_from_as_it_is",
+        test="tests/collect/quarantine/test_undo.py::test_an_undo_leaves_what_was_copied_from_as_it_is",
     ),
     "mounts met by a listing": Bug(
         "reclaim.storage.local_folder",
-        right="        check_mounts(self.path, keys.prefix, inner_allowed=True)\n",
-        wrong="",
+        drops="LocalFolder.files: check_mounts",
         test="tests/storage/test_mounts.py::"
         "test_folders_directly_below_may_be_mounts_that_have_no_file_in_common",
     ),
@@ -283,7 +281,7 @@ SEEN: dict[str, RangeInfo] = {}""",
         "reclaim.engine.tasks.judging",
         right="pc.equal(shape, FOREIGN))\n",
         wrong="pa.scalar(False))\n",
-        test="tests/collect/test_odd_keys.py::test_a_foreign_folder_does_not_stop_a_run[embedded]",
+        test="tests/collect/plan/test_odd_keys.py::test_a_foreign_folder_does_not_stop_a_run[embedded]",
     ),
     "links followed by a listing": Bug(
         "reclaim.storage.local_folder",
@@ -392,12 +390,11 @@ SEEN: dict[str, RangeInfo] = {}""",
         "reclaim.run.apply.admission",
         right="    if run.kind != planned.run_kind:",
         wrong="    if not run.kind:",
-        test="tests/collect/test_trust.py::test_a_plan_with_the_name_of_another_kind_of_run",
+        test="tests/collect/apply/test_trust.py::test_a_plan_with_the_name_of_another_kind_of_run",
         besides=(
             Change(
                 "reclaim.run.apply.admission",
-                right="    _check_same_plan(run, place, planned, trusted=trusted)\n",
-                wrong="",
+                drops="check_begun: _check_same_plan",
             ),
         ),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted.bug import Bug
 
 HOMES = "tests/catalog/test_homes.py"
-STALE = "tests/collect/test_stale_copies.py"
+STALE = "tests/collect/apply/test_stale_copies.py"
 TERMINUS = "tests/terminus/test_copies.py"
 SHELF = "tests/stores/test_shelf_copies.py"
 
@@ -24,8 +24,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an idle instance leaves no epoch of what it staged": Bug(
         "reclaim.catalog.staging.partitions",
-        right="                    self._announce(partition)\n",
-        wrong="",
+        drops="Partitions.renew: _announce",
         test=f"{STALE}::test_what_the_original_wrote_is_in_the_storage[stage and idle]",
     ),
     "an empty commit writes into a partition that nothing names": Bug(

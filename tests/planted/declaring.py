@@ -11,8 +11,7 @@ WITHOUT = f"{DECLARED}::test_a_store_without_one_of_its_methods_is_not_opened"
 BUGS: dict[str, Bug] = {
     "a handle without a method of its ability": Bug(
         REGISTRY,
-        right="        check_complete(owner)\n",
-        wrong="",
+        drops="check_declared: check_complete",
         test=f"{WITHOUT}[terminus]",
     ),
     "a store of the catalog that is not looked at": Bug(
@@ -59,8 +58,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a store, or its format, without a method of its ability": Bug(
         "reclaim.stores.declared",
-        right="        check_complete(cls)\n",
-        wrong="",
+        drops="Declared.__new__: check_complete",
         test=f"{WITHOUT}[terminus]",
     ),
 }

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug
 
-ALONE = "tests/collect/test_edit_alone.py"
-AGAIN = "tests/collect/test_decided_again.py"
-HELD = "tests/collect/test_undo_held.py"
-IN_TURN = "tests/collect/test_edits_in_turn.py"
-MEANWHILE = "tests/collect/test_plan_meanwhile.py"
-HISTORY_ONLY = "tests/collect/test_history_only.py"
-MERGED = "tests/collect/test_merge_after.py"
-STOPPED = "tests/collect/test_edit_then_stop.py"
+ALONE = "tests/collect/history/test_edit_alone.py"
+AGAIN = "tests/collect/apply/test_decided_again.py"
+HELD = "tests/collect/quarantine/test_undo_held.py"
+IN_TURN = "tests/collect/history/test_edits_in_turn.py"
+MEANWHILE = "tests/collect/plan/test_plan_meanwhile.py"
+HISTORY_ONLY = "tests/collect/history/test_history_only.py"
+MERGED = "tests/collect/history/test_merge_after.py"
+STOPPED = "tests/collect/history/test_edit_then_stop.py"
 
 BUGS: dict[str, Bug] = {
     "an edit made as it was planned": Bug(
@@ -156,8 +156,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an edit that no result says": Bug(
         "reclaim.run.apply.editing",
-        right="self._writer.replace_edit(counts=self._writer.record.edit.counts + counts)\n",
-        wrong="pass\n",
+        drops="Editing.edit: replace_edit",
         test=f"{ALONE}::test_so_does_the_result_and_the_record",
     ),
     "a run that only edited cannot be undone": Bug(
@@ -206,7 +205,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.collection.undo.undoing",
         right="old=old, new=parents, was_marked=was_marked",
         wrong="old=parents[1:], new=parents, was_marked=was_marked",
-        test="tests/collect/test_promised_broken.py::test_a_history_cut_twice_stays_marked",
+        test="tests/collect/quarantine/test_promised_broken.py::test_a_history_cut_twice_stays_marked",
     ),
     "a plan on top of an edit that may be taken back": Bug(
         "reclaim.run.plan.planning",

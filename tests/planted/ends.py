@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug
 
-EDITS_IN_TURN = "tests/collect/test_edits_in_turn.py"
-EDIT_THEN_STOP = "tests/collect/test_edit_then_stop.py"
-LEFT_OVER = "tests/collect/test_left_over.py"
-LOCK_LEFT = "tests/collect/test_lock_left.py"
-PARTIAL = "tests/collect/test_partial.py"
-RELEASED = "tests/collect/test_lock_released.py"
-LATE = "tests/collect/test_late_engine.py"
+EDITS_IN_TURN = "tests/collect/history/test_edits_in_turn.py"
+EDIT_THEN_STOP = "tests/collect/history/test_edit_then_stop.py"
+LEFT_OVER = "tests/collect/history/test_left_over.py"
+LOCK_LEFT = "tests/collect/locks/test_lock_left.py"
+PARTIAL = "tests/collect/apply/test_partial.py"
+RELEASED = "tests/collect/locks/test_lock_released.py"
+LATE = "tests/collect/apply/test_late_engine.py"
 
 
 BUGS: dict[str, Bug] = {
@@ -64,14 +64,12 @@ BUGS: dict[str, Bug] = {
     ),
     "an apply that holds its lock while Spark starts": Bug(
         "reclaim.run.apply.apply_plan",
-        right="    engine.start()\n",
-        wrong="",
+        drops="apply_plan: start",
         test=f"{LATE}::test_no_lock_is_held_while_an_engine_starts",
     ),
     "an undo that holds its lock while Spark starts": Bug(
         "reclaim.run.undo.undo_run",
-        right="    engine.start()\n",
-        wrong="",
+        drops="undo_run: start",
         test=f"{LATE}::test_no_lock_is_held_while_an_engine_starts",
     ),
     "a purge that holds its lock while Spark starts": Bug(
@@ -132,14 +130,12 @@ BUGS: dict[str, Bug] = {
     ),
     "marks that stay until an apply has work to do": Bug(
         "reclaim.stores.catalog.store",
-        right="        leftovers.release(self._workspace)\n",
-        wrong="",
+        drops="CatalogStore.clean: release",
         test=f"{LEFT_OVER}::test_a_gc_with_nothing_to_do[embedded]",
     ),
     "an undo of an expiration that marks refuse": Bug(
         "reclaim.run.undo.undo_edit",
-        right="        held.begin()\n",
-        wrong="",
+        drops="undo_edit: begin",
         test=f"{LEFT_OVER}::test_an_undo_of_an_expiration[embedded]",
     ),
     "an undo of what was deleted": Bug(
@@ -168,8 +164,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an edit that stays when its run is killed": Bug(
         "reclaim.catalog.collection.condemn.leftovers",
-        right="    rollback.roll_back_left_over(workspace, lock)\n",
-        wrong="",
+        drops="release_under: roll_back_left_over",
         test=f"{EDIT_THEN_STOP}::test_one_that_was_killed_is_rolled_back_by_the_next_run"
         "[before promote-sets aside]",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug
 
-EXCLUDE = "tests/collect/test_exclude.py"
+EXCLUDE = "tests/collect/apply/test_exclude.py"
 TERMINUS = "tests/terminus/test_exclude.py"
 
 BUGS: dict[str, Bug] = {

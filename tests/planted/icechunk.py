@@ -149,8 +149,7 @@ OF_BOTH_SPECS: dict[str, Bug] = {
     ),
     "what an undo brings back after an edit is held by nothing": Bug(
         "reclaim.stores.icechunk.held",
-        right="        self._leases.hold_returned(back, run_id, until)\n",
-        wrong="",
+        drops="HeldIcechunk.restore: hold_returned",
         test=f"{CONTRACT}::test_an_edit_that_cannot_be_undone_leaves_time[spec 1]",
     ),
 }
@@ -158,8 +157,7 @@ OF_BOTH_SPECS: dict[str, Bug] = {
 OF_SPEC_2: dict[str, Bug] = {
     "the undo of an edit of repo holds nothing": Bug(
         "reclaim.stores.icechunk.held_repo",
-        right="        self._leases.hold_returned(self._newest(record), run_id, until)\n",
-        wrong="",
+        drops="HeldRepo.undo_edit: hold_returned",
         test="tests/icechunk/test_own_edit.py"
         "::test_the_same_rules_leave_what_an_undo_brought_back[expire]",
     ),
@@ -210,14 +208,12 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "what Icechunk never listed is missed": Bug(
         "reclaim.stores.icechunk.held_repo",
-        right="        self._withdrawn.note_never_listed(rules.keys() & condemned.keys())\n",
-        wrong="",
+        drops="HeldRepo.condemn: note_never_listed",
         test=f"{LOST}::test_what_was_never_listed_comes_back_without_an_entry",
     ),
     "a repo that is lost makes a repository of spec 1": Bug(
         "reclaim.stores.icechunk.observing",
-        right="            self._check_repo_is_not_lost()\n",
-        wrong="",
+        drops="IcechunkObserver.check: _check_repo_is_not_lost",
         besides=(
             Change(
                 "reclaim.stores.icechunk.survey",
@@ -356,14 +352,12 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "a plan names logs that are needed once the history is edited": Bug(
         "reclaim.stores.icechunk.store",
-        right="                passed.add((above[0], end))\n",
-        wrong="                pass\n",
+        drops="IcechunkStore.needed_once_edited: add",
         test=f"{EXPIRATION}::test_a_plan_names_no_log_that_is_needed[spec 2]",
     ),
     "our edit of repo is not recorded": Bug(
         "reclaim.stores.icechunk.repo_editor",
-        right="        note(record)\n",
-        wrong="",
+        drops="RepoEditor.edit: note",
         test=f"{OWN_EDIT}::test_one_run_edits_and_collects_and_comes_back",
     ),
     "our edit of repo is made by an old reading": Bug(
@@ -404,8 +398,7 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "backups go that the log names": Bug(
         "reclaim.stores.icechunk.held_repo",
-        right="            self._editor.rotate_log(self.lock.check)\n",
-        wrong="",
+        drops="HeldRepo.free_kinds: rotate_log",
         besides=(
             Change(
                 "reclaim.stores.icechunk.backups",

@@ -107,8 +107,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an undo forgets what a library took too much": Bug(
         "reclaim.run.apply.editing",
-        right="            self._library_notes.note_unplanned(self._unplanned)\n",
-        wrong="",
+        drops="Editing.compare: note_unplanned",
         test=f"{RELEASED}::test_an_undo_holds_what_the_library_took_too_much",
     ),
     "what the rules keep goes when a library cuts it off": Bug(
@@ -162,8 +161,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a purge leaves what an undo that died was about to hold": Bug(
         "reclaim.stores.sidecar.held",
-        right="        self._leases.release_returned(taken, run_id)\n",
-        wrong="",
+        drops="HeldSidecar.forget: release_returned",
         test=f"{RELEASED}::test_a_purge_after_an_undo_that_died_while_it_held",
     ),
     "a purge releases what a partial undo brought back": Bug(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug, Change
 
-MARKERS = "tests/collect/test_markers.py"
+MARKERS = "tests/collect/quarantine/test_markers.py"
 NEVER_COVERED = Change(
     "reclaim.engine.tasks.delete_markers",
     right="""        if kept is not None and kept.latest:
@@ -17,8 +17,8 @@ NO_COMMITS = Change(
     right="    if not promised.num_rows:\n",
     wrong="    if True:\n",
 )
-VERSIONS = "tests/collect/test_foreign_versions.py"
-DAMAGED_MARKERS = "tests/collect/test_damaged_markers.py"
+VERSIONS = "tests/collect/plan/test_foreign_versions.py"
+DAMAGED_MARKERS = "tests/collect/quarantine/test_damaged_markers.py"
 
 BUGS: dict[str, Bug] = {
     "what commits under delete markers need is not asked for": Bug(
@@ -41,14 +41,12 @@ BUGS: dict[str, Bug] = {
     ),
     "markers are set whether or not the bucket keeps versions": Bug(
         "reclaim.engine.tasks.delete_markers",
-        right="        _check_versioning(bucket)\n",
-        wrong="",
+        drops="Mark.page: _check_versioning",
         test=f"{VERSIONS}::test_a_bucket_that_is_suspended_while_markers_are_set[before]",
     ),
     "a marker in the place of the bytes is as good as any": Bug(
         "reclaim.engine.tasks.delete_markers",
-        right="        _check_markers(markers, going)\n",
-        wrong="",
+        drops="Mark.page: _check_markers",
         test=f"{VERSIONS}::test_a_bucket_that_is_suspended_while_markers_are_set[within]",
     ),
     "what is covered already is covered again": Bug(
@@ -101,8 +99,7 @@ BUGS: dict[str, Bug] = {
     ),
     "which versions are about to be covered is not written down": Bug(
         "reclaim.engine.tasks.delete_markers",
-        right="        write_note(storage, self.notes, noted)\n",
-        wrong="",
+        drops="Mark.page: write_note",
         test=f"{DAMAGED_MARKERS}::test_markers_without_a_journal",
         sequence="markers without a journal, and a purge",
     ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug
 
-COMMITS = "tests/collect/test_promised_commits.py"
-EXCLUDE = "tests/collect/test_exclude.py"
-RACES = "tests/collect/test_races.py"
+COMMITS = "tests/collect/quarantine/test_promised_commits.py"
+EXCLUDE = "tests/collect/apply/test_exclude.py"
+RACES = "tests/collect/apply/test_races.py"
 LIVE_KEYS = "reclaim.engine.pipelines.live_keys"
 FINDING = "reclaim.engine.pipelines.finding"
 SURVIVORS = "reclaim.engine.pipelines.survivors"
@@ -51,7 +51,7 @@ BUGS: dict[str, Bug] = {
         LISTS,
         right='.join(listed, "address", "left_semi")',
         wrong="",
-        test="tests/collect/test_trust.py"
+        test="tests/collect/apply/test_trust.py"
         "::test_live_objects_in_every_file_of_a_plan_without_a_record[embedded]",
     ),
     "what an earlier apply left out is forgotten": Bug(
@@ -64,7 +64,7 @@ BUGS: dict[str, Bug] = {
         COMPLETENESS,
         right="    if request.not_back:\n",
         wrong="    if False:\n",
-        test="tests/collect/test_promises.py"
+        test="tests/collect/quarantine/test_promises.py"
         "::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-other]",
     ),
     "what rules took is missing": Bug(
@@ -78,6 +78,6 @@ BUGS: dict[str, Bug] = {
         TAKING,
         right='    listed = each.where("listed", True).select(*GOING.names)\n',
         wrong="    listed = each.select(*GOING.names)\n",
-        test="tests/collect/test_lists.py::test_a_forged_note_adds_no_object",
+        test="tests/collect/apply/test_lists.py::test_a_forged_note_adds_no_object",
     ),
 }

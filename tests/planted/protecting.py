@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug, Change
 
-TEST = "tests/collect/test_protect.py"
+TEST = "tests/collect/protect/test_protect.py"
 PROTECTION = "reclaim.run.roots.protection"
 STAGED = f"{TEST}::test_any_staged_path_protects"
 
-SINCE = "tests/collect/test_protect_since.py"
+SINCE = "tests/collect/protect/test_protect_since.py"
 
 BUGS: dict[str, Bug] = {
     "protect has no memory": Bug(
@@ -45,8 +45,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an object is judged by one path": Bug(
         "reclaim.engine.tasks.judging",
-        right="        matches.append(pc.equal(shielded, number))\n",
-        wrong="        pass\n",
+        drops="_matching: append",
         test=f"{TEST}::test_any_path_of_an_object_protects_it[plan]",
     ),
     "a staged path that is replaced is forgotten": Bug(
@@ -57,14 +56,12 @@ BUGS: dict[str, Bug] = {
     ),
     "a staged path that is cleaned is forgotten": Bug(
         "reclaim.catalog.staging.cleaner",
-        right="    protected_paths.note_removed(connection, token.id, lost)\n",
-        wrong="",
+        drops="_clean_batch: note_removed",
         test=f"{STAGED}[a0-copied, and reset]",
     ),
     "the first path of what was committed is forgotten": Bug(
         "reclaim.catalog.staging.cleaner",
-        right="    protected_paths.note_settled(connection, token.id, landed)\n",
-        wrong="",
+        drops="_clean_batch: note_settled",
         test=f"{TEST}::test_the_first_path_of_what_was_committed_under_another",
     ),
     "a few staged paths are compared": Bug(
@@ -118,8 +115,7 @@ BUGS: dict[str, Bug] = {
     ),
     "rules forget what is protected since their plan": Bug(
         "reclaim.run.lifecycle.promotion",
-        right="            self._drop_protected(seen, now)\n",
-        wrong="",
+        drops="Promotion.confirm_until_promoted: _drop_protected",
         test=f"{SINCE}::test_what_another_run_remembered_since_the_plan_counts",
     ),
     "rules do not ask dead commits": Bug(
@@ -130,8 +126,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a memory that no record tells of is ignored": Bug(
         "reclaim.run.roots.protection",
-        right="    _check_known(store, storage, runs)\n",
-        wrong="",
+        drops="find_memory: _check_known",
         test=f"{SINCE}::test_a_memory_that_no_record_tells_of_stops_every_plan[plan]",
     ),
     "a run that was cut off takes what was protected since": Bug(

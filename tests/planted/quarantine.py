@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug, Change
 
-PROMISES = "tests/collect/test_promises.py"
-WINDOWS = "tests/collect/test_windows.py"
+PROMISES = "tests/collect/quarantine/test_promises.py"
+WINDOWS = "tests/collect/quarantine/test_windows.py"
 NO_COMMITS = Change(
     "reclaim.run.roots.promises",
     right="    if not promised.num_rows:\n",
     wrong="    if True:\n",
 )
-DETOURS = "tests/collect/test_detours.py"
-COMMITS = "tests/collect/test_promised_commits.py"
-BROKEN = "tests/collect/test_promised_broken.py"
-LATE = "tests/collect/test_late_tasks.py"
-PURGE_BEGUN = "tests/collect/test_purge_begun.py"
+DETOURS = "tests/collect/history/test_detours.py"
+COMMITS = "tests/collect/quarantine/test_promised_commits.py"
+BROKEN = "tests/collect/quarantine/test_promised_broken.py"
+LATE = "tests/collect/apply/test_late_tasks.py"
+PURGE_BEGUN = "tests/collect/quarantine/test_purge_begun.py"
 RECORD = "reclaim.run_record"
 
 BUGS: dict[str, Bug] = {
@@ -126,7 +126,7 @@ BUGS: dict[str, Bug] = {
         right='    body = _body(storage, Place(storage.url, ""))\n',
         wrong='    body = _body(storage, Place(storage.url, ""))\n'
         '    read(storage, Place(storage.url, ""))\n',
-        test="tests/collect/test_plan_snapshots.py::test_a_run_of_an_older_plan_can_be_undone",
+        test="tests/collect/plan/test_plan_snapshots.py::test_a_run_of_an_older_plan_can_be_undone",
     ),
     "a run called purged before its objects are gone": Bug(
         "reclaim.run.purge.purge",
@@ -135,7 +135,7 @@ BUGS: dict[str, Bug] = {
         wrong="""    assert removal is not None
     held.finish(replace(run, phase=Phase.PURGED))
 """,
-        test="tests/collect/test_crash.py::test_a_purge_that_dies_at_any_step[embedded]",
+        test="tests/collect/apply/test_crash.py::test_a_purge_that_dies_at_any_step[embedded]",
     ),
     "a run takes over the commits of one that did not finish": Bug(
         "reclaim.stores.catalog.held",
@@ -160,8 +160,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what is intended is written down after the first object went": Bug(
         "reclaim.run.apply.applying",
-        right="        self._journal.intend(parts)\n",
-        wrong="",
+        drops="Applying._intend: intend",
         test=f"{PROMISES}::test_an_undo_does_not_go_by_a_listing",
         sequence="a listing that is not complete",
     ),
@@ -206,8 +205,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a purge goes by any clock": Bug(
         "reclaim.run.purge.purge",
-        right="        check_clock(store, store.storage, place)\n",
-        wrong="",
+        drops="purge: check_clock",
         test=f"{WINDOWS}::test_a_purge_by_a_clock_that_is_ahead",
     ),
     "a copy that came back is not written down": Bug(
@@ -224,8 +222,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what no journal has is renamed without a note": Bug(
         "reclaim.engine.tasks.restoring",
-        right="            self._note_unknown(storage, targets)\n",
-        wrong="",
+        drops="BringBack.page: _note_unknown",
         test=f"{WINDOWS}::test_other_bytes_written_over_what_no_journal_has",
     ),
     "what was set aside need not last": Bug(
@@ -248,8 +245,7 @@ BUGS: dict[str, Bug] = {
     ),
     "the source of a copy goes however long the copy took": Bug(
         "reclaim.storage.objects",
-        right="        last_check()\n",
-        wrong="",
+        drops="ObjectStorage.move: last_check",
         test=f"{LATE}::test_a_copy_that_took_too_long_is_not_followed_by_a_delete",
     ),
     "one by one there is always time": Bug(

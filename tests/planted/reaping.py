@@ -39,14 +39,12 @@ BUGS: dict[str, Bug] = {
     ),
     "the reaper without the check of epochs": Bug(
         "reclaim.catalog.reaping.reaper",
-        right="        check_epoch(self.database, self.storage, repo_uid)\n",
-        wrong="",
+        drops="Reaper._check: check_epoch",
         test=f"{TEST}::test_a_copy_of_the_database_deletes_nothing",
     ),
     "the reaper of a database that is not the home": Bug(
         "reclaim.catalog.reaping.reaper",
-        right="        self.home.require()\n",
-        wrong="",
+        drops="Reaper._check: require",
         test=f"{TEST}::test_a_copy_of_the_database_deletes_nothing",
     ),
     "rows forgotten of objects that could not be deleted": Bug(
@@ -75,27 +73,23 @@ BUGS: dict[str, Bug] = {
     ),
     "the reaper by any clock": Bug(
         "reclaim.catalog.reaping.reaper",
-        right="            self._check_clock(repo_uid)\n",
-        wrong="            pass\n",
+        drops="Reaper.reap: _check_clock",
         test=f"{TEST}::test_a_clock_that_jumped[reap]",
     ),
     "clean by any clock": Bug(
         "reclaim.catalog.catalog",
-        right="                check_clock(self._storage, probe, now)\n",
-        wrong="",
+        drops="Catalog.clean: check_clock",
         test=f"{TEST}::test_a_clock_that_jumped[clean]",
     ),
     "a branch deleted under a writer": Bug(
         "reclaim.catalog.collection.edit.history_edit",
-        right="        tokens.lock_tokens(connection, view)\n",
-        wrong="",
+        drops="_delete_ref: lock_tokens",
         test="tests/catalog/test_isolation.py"
         "::test_an_expiration_does_not_drop_what_is_just_being_staged[server]",
     ),
     "addresses of the ledger not checked": Bug(
         "reclaim.catalog.reaping.reaper",
-        right="        check_inside(repo_uid, due)\n",
-        wrong="",
+        drops="Reaper._delete: check_inside",
         test=f"{TEST}::test_an_address_that_is_not_the_repositorys_own",
     ),
     "rows removed of objects that are there": Bug(
@@ -120,14 +114,14 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.plan.planning",
         right="_known_by_name(store, listing, seen) | strangers, seen)\n",
         wrong="_known_by_name(store, listing, seen), seen)\n",
-        test="tests/collect/test_refusals.py"
+        test="tests/collect/plan/test_refusals.py"
         "::test_an_unknown_partition_with_an_object_is_not_empty",
     ),
     "an unknown partition is taken for empty": Bug(
         "reclaim.run.plan.planning",
         right="all(is_relic(store.storage, folder) for folder in folders)\n",
         wrong="True\n",
-        test="tests/collect/test_refusals.py::test_an_unknown_partition_in_which_all_is_live",
+        test="tests/collect/plan/test_refusals.py::test_an_unknown_partition_in_which_all_is_live",
     ),
     "paths are copied into the ledger as they are": Bug(
         "reclaim.catalog.database.bulk",

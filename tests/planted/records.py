@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug, Change
 
-LISTS = "tests/collect/test_lists.py"
-MARKERS = "tests/collect/test_markers.py"
-DAMAGED_LISTS = "tests/collect/test_damaged_lists.py"
-DAMAGED_MARKERS = "tests/collect/test_damaged_markers.py"
-ORPHANS = "tests/collect/test_orphans.py"
+LISTS = "tests/collect/apply/test_lists.py"
+MARKERS = "tests/collect/quarantine/test_markers.py"
+DAMAGED_LISTS = "tests/collect/apply/test_damaged_lists.py"
+DAMAGED_MARKERS = "tests/collect/quarantine/test_damaged_markers.py"
+ORPHANS = "tests/collect/quarantine/test_orphans.py"
 
 BUGS: dict[str, Bug] = {
     "lists are believed that no record knows": Bug(
@@ -63,8 +63,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a repeated apply keeps a damaged list": Bug(
         "reclaim.run.apply.apply_plan",
-        right="            self._give_up_damaged()\n",
-        wrong="",
+        drops="CollectionApplying._check: _give_up_damaged",
         test=f"{DAMAGED_LISTS}::test_a_damaged_file_of_an_unfinished_run[journal]",
     ),
     "lists that are gone were never there": Bug(
@@ -102,14 +101,14 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.sweep.removal",
         right="    same_storage = planned.storage in (None, store.storage.url)\n",
         wrong="    same_storage = True\n",
-        test="tests/collect/test_stale_copies.py"
+        test="tests/collect/apply/test_stale_copies.py"
         "::test_an_undo_in_a_copy_of_everything_writes_nothing_into_the_original",
     ),
     "a plan that was only compared vouches for itself": Bug(
         "reclaim.run.apply.first_record",
         right="        vouched=not context.basis.compared,\n",
         wrong="        vouched=True,\n",
-        test="tests/collect/test_trust.py::test_a_plan_without_a_record_vouches_for_nothing",
+        test="tests/collect/apply/test_trust.py::test_a_plan_without_a_record_vouches_for_nothing",
     ),
     "markers are forgotten by a plan that was made anew": Bug(
         "reclaim.run.apply.apply_plan",

@@ -80,14 +80,12 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit lands whatever became of its tokens": Bug(
         "reclaim.catalog.refs.committing",
-        right="        tokens.lock_view(connection, draft.view, exclusive=True)\n",
-        wrong="",
+        drops="land.work: lock_view",
         test=f"{RACE}[reset during commit]",
     ),
     "a stalled writer stages what was collected": Bug(
         "reclaim.catalog.staging.uploads",
-        right="        check_open(connection, partition)\n",
-        wrong="",
+        drops="stage_fresh.work: check_open",
         test=f"{RACE}[a stalled writer after its partition was closed]",
     ),
     "the reaper does not ask whether an address is condemned": Bug(
@@ -114,8 +112,7 @@ BUGS: dict[str, Bug] = {
     ),
     "the reaper of a copy of the database": Bug(
         "reclaim.catalog.reaping.reaper",
-        right="        check_epoch(self.database, self.storage, repo_uid)\n",
-        wrong="",
+        drops="Reaper._check: check_epoch",
         test=f"{RACE}[a copy of the database reaps]",
         besides=(Change("reclaim.catalog.reaping.reaper", "        self.home.require()\n", ""),),
     ),

@@ -40,14 +40,12 @@ BUGS: dict[str, Bug] = {
     ),
     "a purge leaves no note for late tasks": Bug(
         "reclaim.run.purge.purge",
-        right="        note_undo_begun(store, run.id, store.clock.now())\n",
-        wrong="",
+        drops="_purge: note_undo_begun",
         test=f"{TEST}::test_a_task_that_wakes_up_after_a_purge_puts_back_what_it_moves",
     ),
     "a run is given up without a note for its late tasks": Bug(
         GIVING_UP,
-        right="    note_undo_begun(store, run.id, now)\n",
-        wrong="",
+        drops="_note: note_undo_begun",
         test=LATE,
     ),
     "a task that deletes does not look for an undo": Bug(
@@ -94,8 +92,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a run is finished by a damaged plan": Bug(
         UNFINISHED,
-        right="        check_files(engine, opener(place.url), place, planned)\n",
-        wrong="",
+        drops="_finish: check_files",
         test=f"{TEST}::test_a_damaged_plan_of_a_run_that_was_cut_off_stops_no_later_run[objects]",
     ),
     "a checkpoint made during an undo counts": Bug(

@@ -110,8 +110,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a purge goes by a mark of any age": Bug(
         "reclaim.run.purge.purge",
-        right="        check_budget(store, self.held.lock, self.asked_at, so_far=so_far)\n",
-        wrong="",
+        drops="_Ending._unneeded: check_budget",
         test=f"{HERE}/test_rescue.py::test_a_purge_past_its_budget[False]",
     ),
     "a long purge goes by its first mark to the end": Bug(
@@ -208,8 +207,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a purge does not look for missing layers": Bug(
         "reclaim.stores.terminus.observing",
-        right="        self._missing(every, marked)\n",
-        wrong="",
+        drops="TerminusObserver.needed: _missing",
         test=f"{HERE}/test_missing.py::test_a_second_mark_misses_what_is_gone",
         sequence="shards are missing",
         machine=TROUBLED_MACHINE,
@@ -360,8 +358,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a label is read although another process is writing it": Bug(
         "reclaim.stores.terminus.roots",
-        right="            _lock(file, found)\n",
-        wrong="",
+        drops="_read_locked: _lock",
         test=f"{HERE}/test_label_reads.py::test_a_label_that_is_locked_for_a_moment",
     ),
     "a run believes that all clocks are the storage's": Bug(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug, Change
 
-TEST = "tests/collect/test_uncommitted.py"
-OF_CHECKPOINTS = "tests/collect/test_uncommitted_checkpoints.py"
-EXTENT = "tests/collect/test_uncommitted_extent.py"
+TEST = "tests/collect/uncommitted/test_uncommitted.py"
+OF_CHECKPOINTS = "tests/collect/uncommitted/test_uncommitted_checkpoints.py"
+EXTENT = "tests/collect/uncommitted/test_uncommitted_extent.py"
 ONE = "tests/lifecycle/test_one_checkpoint.py"
 SCOPE = "tests/run/test_uncommitted_scope.py"
 DECIDING = "reclaim.run.uncommitted.scope"
@@ -120,8 +120,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what is protected after the plan is taken": Bug(
         "reclaim.run.apply.apply_plan",
-        right="            check_protected(context.store, context.planned, seen)\n",
-        wrong="",
+        drops="CollectionApplying._condemn: check_protected",
         test=f"{EXTENT}::test_what_is_protected_after_the_plan_refuses_it",
     ),
     "dead containers that cannot be read list nothing": Bug(
@@ -134,13 +133,13 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.uncommitted.planning",
         right="pa.array(sorted(new - then), pa.string())",
         wrong="pa.array(sorted(new), pa.string())",
-        test="tests/collect/test_uncommitted.py::test_a_commit_that_changes_nothing[embedded]",
+        test="tests/collect/uncommitted/test_uncommitted.py::test_a_commit_that_changes_nothing[embedded]",
     ),
     "a partition is final although it was listed long before": Bug(
         "reclaim.run.uncommitted.planning",
         right="        if seen.read_at - self.context.started_at > SLOWEST_LISTING:\n",
         wrong="        if False:\n",
-        test="tests/collect/test_uncommitted.py::test_a_listing_that_took_a_day[embedded]",
+        test="tests/collect/uncommitted/test_uncommitted.py::test_a_listing_that_took_a_day[embedded]",
     ),
     "the rule of 90 % counts what somebody has deleted since the checkpoint": Bug(
         PLANNING,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.planted.bug import Bug, Change
 
-PROMISES = "tests/collect/test_promises.py"
-DETOURS = "tests/collect/test_detours.py"
-BROKEN = "tests/collect/test_promised_broken.py"
-PARENTS = "tests/collect/test_promised_parents.py"
-LATE = "tests/collect/test_late_tasks.py"
+PROMISES = "tests/collect/quarantine/test_promises.py"
+DETOURS = "tests/collect/history/test_detours.py"
+BROKEN = "tests/collect/quarantine/test_promised_broken.py"
+PARENTS = "tests/collect/quarantine/test_promised_parents.py"
+LATE = "tests/collect/apply/test_late_tasks.py"
 
 BUGS: dict[str, Bug] = {
     "the parents of promised commits are anybody's": Bug(
@@ -120,7 +120,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.catalog.collection.undo.editors",
         right="        return not _leads_to_gone(connection, repo_uid, run.id)\n",
         wrong="        return True\n",
-        test="tests/collect/test_edits_in_turn.py"
+        test="tests/collect/history/test_edits_in_turn.py"
         "::test_an_expiration_that_cannot_be_undone_is_not_waited_for",
         besides=(
             Change(
@@ -154,7 +154,7 @@ BUGS: dict[str, Bug] = {
         "reclaim.run.undo.completeness",
         right="if broken.isdisjoint(mine.values())]",
         wrong="if one]",
-        test="tests/collect/test_undo.py::test_a_commit_that_misses_an_object_is_left",
+        test="tests/collect/quarantine/test_undo.py::test_a_commit_that_misses_an_object_is_left",
     ),
     "commits brought back before their objects": Bug(
         "reclaim.run.undo.undo_run",
@@ -164,26 +164,26 @@ BUGS: dict[str, Bug] = {
         self._snapshots.restore(self._run.id, commits, complete=True)
         with stage("restore", unit=OBJECTS, total=taken) as restoring:
 """,
-        test="tests/collect/test_crash.py::test_an_undo_that_dies_at_any_step[embedded]",
+        test="tests/collect/apply/test_crash.py::test_an_undo_that_dies_at_any_step[embedded]",
     ),
     "parents not brought back": Bug(
         "reclaim.catalog.collection.undo.taking_back",
         right="history_edit.set_parents(connection, uid, edit.commit_id, old, ",
         wrong="dict(",
-        test="tests/collect/test_quarantine.py::test_parents_and_refs_come_back_as_well[embedded]",
+        test="tests/collect/quarantine/test_quarantine.py::test_parents_and_refs_come_back_as_well[embedded]",
     ),
     "what came back is as old as it was": Bug(
         "reclaim.engine.tasks.restoring",
         right="                    fresh=self.undos[-1],\n",
         wrong="",
-        test="tests/collect/test_undo.py"
+        test="tests/collect/quarantine/test_undo.py"
         "::test_what_is_back_and_in_no_commit_has_its_margin[embedded]",
     ),
     "nothing holds what came back": Bug(
         "reclaim.catalog.collection.undo.undoing",
         right="returned = dropped | back",
         wrong="returned = set(dropped)",
-        test="tests/collect/test_quarantine.py"
+        test="tests/collect/quarantine/test_quarantine.py"
         "::test_what_came_back_is_safe_until_the_window_is_over_and_goes_then[embedded]",
     ),
     "a run of which something waits counts as undone": Bug(

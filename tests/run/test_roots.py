@@ -12,7 +12,7 @@ from reclaim.run.roots import roots
 from reclaim.run.roots.request import RootRequest, holding
 from reclaim.stores.observation import Observation
 from tests.collect.conftest import local, tmp_path
-from tests.collect.world import World, bury
+from tests.collect.helpers.world import World, bury
 from tests.lifecycle.ruled import plan_rules
 from tests.planted.roots import TESTS
 

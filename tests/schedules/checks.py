@@ -28,7 +28,7 @@ from reclaim.catalog.staging.ledger import HOLDING
 from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.safety import SAFETY
 from tests.catalog import raw
-from tests.collect.world import World, addresses_in, leftovers
+from tests.collect.helpers.world import World, addresses_in, leftovers
 from tests.schedules.past import WINDOW, Past
 from tests.support.scheduler import Trace
 from tests.support.soak import SOAK

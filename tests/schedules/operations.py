@@ -19,7 +19,7 @@ from reclaim.run.record.checkpoints import Mode
 from reclaim.safety import SAFETY
 from reclaim.stores.catalog import CatalogStore
 from reclaim.testing import FakeClock
-from tests.collect.world import NAME, World, opening
+from tests.collect.helpers.world import NAME, World, opening
 from tests.schedules.forgetting import forgetting
 from tests.schedules.past import Known, Past
 from tests.support import expiring

@@ -41,7 +41,7 @@ from reclaim.storage import Storage
 from reclaim.stores.observation import Margins
 from reclaim.testing import FakeClock
 from tests.catalog import raw
-from tests.collect.world import NAME, World, addresses_in
+from tests.collect.helpers.world import NAME, World, addresses_in
 from tests.conftest import Backend
 from tests.schedules.building import (
     commit_others,

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from tests.catalog.test_reaper_races import RACES as REAPER_ROUNDS
-from tests.collect.test_run_races import RACES as RUN_ROUNDS
+from tests.collect.apply.test_run_races import RACES as RUN_ROUNDS
 from tests.planted.plant import BUGS
 from tests.schedules.operations import OPERATIONS
 from tests.schedules.test_pairs import PAIRS

@@ -19,7 +19,7 @@ from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.engine.work.lines import Lines, Work
 from reclaim.stores.catalog.format import CatalogFormat
-from tests.collect.world import World
+from tests.collect.helpers.world import World
 from tests.conftest import Backend
 
 SOME = ContainerFiles((Part("containers/a.parquet", 1, "0"),), 1, 1, 1)

@@ -18,9 +18,9 @@ from reclaim.engine.spark.engine import SparkEngine
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.storage import Storage
 from reclaim.testing import FakeClock
-from tests.collect.forging import forge, forget, naming
-from tests.collect.histories import MORE_KINDS, Deed, live, plan, start
-from tests.collect.world import Step, World, bury, nothing
+from tests.collect.helpers.forging import forge, forget, naming
+from tests.collect.helpers.histories import MORE_KINDS, Deed, live, plan, start
+from tests.collect.helpers.world import Step, World, bury, nothing
 from tests.conftest import Backend
 from tests.spark.paired import PairedEngine
 from tests.support.memory import folder_in_memory

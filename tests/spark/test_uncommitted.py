@@ -7,7 +7,7 @@ import random
 import pytest
 
 from reclaim.run.record.checkpoints import Mode
-from tests.collect.uncommitted_histories import Seen, live_and_run
+from tests.collect.helpers.uncommitted_histories import Seen, live_and_run
 from tests.spark.test_random import PairedWorld, tmp_path, world
 from tests.support.soak import SOAK
 

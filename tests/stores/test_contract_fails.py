@@ -39,8 +39,8 @@ from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing import FakeClock, StorageWrapper
 from reclaim.testing.stores import AbilityContract, RunContract, StoreContract
 from reclaim.testing.stores.abilities import KNOWN_RULES
-from tests.collect import world as collect
-from tests.collect.test_catalog_store import CatalogSubject
+from tests.collect.helpers import world as collect
+from tests.collect.plan.test_catalog_store import CatalogSubject
 from tests.conftest import Backend
 from tests.icechunk.repositories import NEWEST_SPEC
 from tests.icechunk.subject import IcechunkSubject

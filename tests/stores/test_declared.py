@@ -20,7 +20,7 @@ from reclaim.stores.format import Format
 from reclaim.stores.registry import OPENERS, check_declared, find, find_foreign
 from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.testing import FakeClock
-from tests.collect import world as collect
+from tests.collect.helpers import world as collect
 from tests.conftest import Backend
 from tests.icechunk.repositories import SPECS, WrittenRepository
 from tests.stores.shelf.held import HeldShelf

@@ -1,0 +1,1 @@
+"""Applies: confirm, condemn and sweep, with others at work."""

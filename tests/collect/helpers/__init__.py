@@ -1,0 +1,1 @@
+"""Worlds, machines and writers that these tests share."""

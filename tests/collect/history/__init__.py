@@ -1,0 +1,1 @@
+"""Edits of the history that a run makes, and their undo."""

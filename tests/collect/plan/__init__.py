@@ -1,0 +1,1 @@
+"""Plans: what is listed, read and refused."""

@@ -1,0 +1,1 @@
+"""Quarantine, its promises, undo and purge."""
