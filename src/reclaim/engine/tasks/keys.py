@@ -12,14 +12,13 @@ goes. There a key that matches by chance gives another sentence, and takes or ke
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from reclaim.engine.tasks.parts import Part, read_part, task_storage
+from reclaim.engine.tasks.parts import Part, loaded_once, read_part, task_storage
 
 Key = npt.NDArray[np.uint64]
 Bytes = npt.NDArray[np.uint8]
@@ -118,7 +117,7 @@ def _hash(strings: _Even | _Uneven, length: int) -> Key:
     return mixed
 
 
-@lru_cache(maxsize=2)
+@loaded_once(2)
 def load(url: str, parts: tuple[Part, ...]) -> Key:
     """All keys of some parts, sorted; once for each process that looks things up in them."""
     storage = task_storage(url)
@@ -148,7 +147,7 @@ def table(keys: Sequence[Key]) -> pa.Table:
     return pa.table([pa.array(whole)], schema=KEYS)
 
 
-@lru_cache(maxsize=1)
+@loaded_once(1)
 def load_causes(url: str, parts: tuple[Part, ...]) -> tuple[Key, Causes]:
     """The keys of what is dead in some parts, sorted, and why; of equal keys the least cause."""
     storage = task_storage(url)

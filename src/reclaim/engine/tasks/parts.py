@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, wraps
+from typing import TypeVar, TypeVarTuple
 
 import pyarrow as pa
 
@@ -27,6 +28,8 @@ ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
 """Addresses of which nothing else is known."""
 
 Opener = Callable[[str], Storage]
+_Args = TypeVarTuple("_Args")
+_Loaded = TypeVar("_Loaded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,24 @@ def opened_by(opener: Opener) -> Iterator[None]:
 def task_storage(url: str) -> Storage:
     """The storage of a task, opened as its engine opens storage."""
     return _opener.get()(url)
+
+
+def loaded_once(most: int) -> Callable[[Callable[[*_Args], _Loaded]], Callable[[*_Args], _Loaded]]:
+    """Keep the last few results of a function that loads something, for later tasks in this
+    process that open storage in the same way."""
+
+    def keeping(load: Callable[[*_Args], _Loaded]) -> Callable[[*_Args], _Loaded]:
+        @lru_cache(maxsize=most)
+        def kept(_opener: Opener, *args: *_Args) -> _Loaded:
+            return load(*args)
+
+        @wraps(load)
+        def loaded(*args: *_Args) -> _Loaded:
+            return kept(_opener.get(), *args)
+
+        return loaded
+
+    return keeping
 
 
 def write_part(storage: Storage, address: str, table: pa.Table, *, decoded: bool = False) -> Part:

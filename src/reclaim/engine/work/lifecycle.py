@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from reclaim.engine.tasks.looking_up import guards_of, look_up
 from reclaim.engine.tasks.parts import (
     Part,
     Place,
+    loaded_once,
     read_part,
     task_storage,
     write_parts,
@@ -118,7 +118,7 @@ def _grouped(parts: Collection[Part] | Tables, group: str) -> list[Part]:
 # 3: entries that rules match, and did not match then
 
 
-@lru_cache(maxsize=4)
+@loaded_once(4)
 def load_ranges(url: str, parts: tuple[Part, ...]) -> RangeBits:
     """The classes that reach ranges; read once by each process that looks at entries."""
     storage = task_storage(url)
@@ -298,7 +298,7 @@ def find_listed(
     yield lines_of(list(parts), counts)
 
 
-@lru_cache(maxsize=1)
+@loaded_once(1)
 def load_listed(url: str, parts: tuple[Part, ...]) -> tuple[Key, pa.Table]:
     """Listed objects, sorted by key; once for each process."""
     storage = task_storage(url)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,14 @@ import pyarrow.compute as pc
 
 from reclaim.engine.tasks import keys, shielding
 from reclaim.engine.tasks.keys import Causes, Key, KeysOf
-from reclaim.engine.tasks.parts import Part, Place, read_part, task_storage, write_parts
+from reclaim.engine.tasks.parts import (
+    Part,
+    Place,
+    loaded_once,
+    read_part,
+    task_storage,
+    write_parts,
+)
 from reclaim.engine.work.lines import Tables, lines_of, stem_in, storage_of
 from reclaim.engine.work.parts import read_parts
 from reclaim.storage import hashed_files
@@ -87,7 +93,7 @@ def shielded(
     return numbers
 
 
-@lru_cache(maxsize=1)
+@loaded_once(1)
 def _load(url: str, parts: tuple[Part, ...], keys_of: KeysOf) -> tuple[Key, Causes]:
     return _read(url, parts, keys_of)
 
