@@ -1,4 +1,4 @@
-"""Count the functions and files that a plan and its apply pass through.
+"""Count the functions and files that a plan, its apply and a lifecycle run pass through.
 
 Usage: .venv/bin/python scripts/walk.py
 
@@ -20,12 +20,17 @@ import reclaim
 from reclaim.catalog import Catalog
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.policy import Policy, Rules
+from reclaim.policy.lifecycle import read_lifecycle
 from reclaim.run.apply.apply_plan import apply_plan
+from reclaim.run.gc import collect
+from reclaim.run.lifecycle.rules import store_lifecycle
 from reclaim.run.plan.planning import PlanOptions, make_plan
+from reclaim.run.requests import RunKind, RunRequest
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.stores import registry
 from reclaim.stores.observation import Margins
 
+RULES = '{"logs": {"prefix": "logs/", "days": 1}}'
 SOURCE = str(Path(reclaim.__file__).parent)
 T = TypeVar("T")
 
@@ -94,6 +99,10 @@ def main() -> None:
             plan = walk("plan", lambda: make_plan(store, engine, options))
             moved = MoveToQuarantine()
             walk("apply", lambda: apply_plan(store, engine, plan.place, removal=moved))
+            store_lifecycle(store, RULES, read_lifecycle(RULES), set_by="walk")
+            bounds = PlanOptions(margins=options.margins, allowed_fraction=1.0)
+            request = RunRequest(RunKind.LIFECYCLE)
+            walk("gc --lifecycle", lambda: collect(store, engine, bounds, request))
 
 
 if __name__ == "__main__":
