@@ -86,10 +86,29 @@ BUGS: dict[str, Bug] = {
         wrong="    if not planned.run:\n",
         test=f"{HISTORY_ONLY}::test_who_vouches_for_it[nobody]",
     ),
+    "an edit of some refs is made of what they reach by now": Bug(
+        "reclaim.run.expire.reviewed_edit",
+        right="            going &= _reached(history, self._planned_tips(history))\n",
+        wrong="            pass\n",
+        test=f"{HISTORY_ONLY}"
+        "::test_a_ref_that_reaches_more_since_narrows_to_what_it_reached[merge]",
+    ),
+    "an expiration that is applied again keeps its first time": Bug(
+        "reclaim.run.apply.first_record",
+        right="        started_at=earlier.started_at if planned.history_only is None else now,\n",
+        wrong="        started_at=earlier.started_at,\n",
+        test=f"{HISTORY_ONLY}::test_an_apply_that_died_lies_above_what_came_before_it_was_repeated",
+    ),
+    "the time of a run is saved once": Bug(
+        "reclaim.catalog.collection.records",
+        right=', "started_at": to_micros(run.started_at)}',
+        wrong="}",
+        test=f"{HISTORY_ONLY}::test_an_apply_that_died_lies_above_what_came_before_it_was_repeated",
+    ),
     "an edit of some refs is made of all": Bug(
         "reclaim.run.apply.editing",
-        right="() if self._document.history_only is None else self._document.history_only.refs",
-        wrong="()",
+        right="refs = {} if section is None else section.refs\n",
+        wrong="refs: dict[str, str] = {}\n",
         test=f"{HISTORY_ONLY}::test_narrowed_to_a_ref",
     ),
     "an expiration decides on an edit that may be taken back": Bug(

@@ -170,10 +170,58 @@ def test_narrowed_to_a_ref(local: World, log: list[str]) -> None:
         branch.commit("new")
     main, before = history(local), history(local, "side")
     plan = plan_expire(local.repo, from_options(older_than="1d"), refs=["side"])
-    assert plan.document.history_only == HistoryOnly(refs=["side"])
+    assert plan.document.history_only == HistoryOnly(refs={"side": before[0]})
     apply_expire(local.repo, plan)
     assert history(local) == main
     assert history(local, "side") == [before[0], before[-1]]
+
+
+@pytest.mark.parametrize("how", ["reset", "merge"])
+def test_a_ref_that_reaches_more_since_narrows_to_what_it_reached(
+    local: World, log: list[str], how: str
+) -> None:
+    side = local.repo.create_branch("side", log[-1])
+    for number in range(3):
+        side.put("b", f"{number}".encode())
+        side.commit(f"side {number}")
+    # A tag reaches what main would lose, so that nothing gets out of reach.
+    local.repo.create_tag("old", log[1])
+    local.age()
+    for branch in (side, local.repo.branch("main")):
+        branch.put(branch.name, b"new")
+        branch.commit("new")
+    main = history(local)
+    plan = plan_expire(local.repo, from_options(older_than="1d"), refs=["side"])
+    if how == "reset":
+        side.reset_to("main")
+    else:
+        side.merge("main")
+    apply_expire(local.repo, plan)
+    assert history(local) == main
+
+
+def test_an_apply_that_died_lies_above_what_came_before_it_was_repeated(
+    local: World, log: list[str]
+) -> None:
+    """Undo goes by the times of edits, and not by those of plans."""
+    first = plan_expire(local.repo, LAST)
+    for fatal in range(1, DEATHS):
+        assert dies(local, lambda world, **how: world.apply(first, **how), fatal)
+        edited = history(local) != log
+        local.quiet()
+        if edited:
+            break
+    assert history(local) == log
+    local.clock.advance(minutes=11)
+    second = plan_expire(local.repo, from_options(keep_last=3))
+    assert apply_expire(local.repo, second) is not None
+    local.clock.advance(minutes=11)
+    assert apply_expire(local.repo, first) is not None
+    with pytest.raises(Refused, match="undo"):
+        take_back(local.repo, second.document.run)
+    take_back(local.repo, first.document.run)
+    take_back(local.repo, second.document.run)
+    assert history(local) == log
 
 
 def test_its_ref_is_gone_by_the_apply(local: World, log: list[str]) -> None:

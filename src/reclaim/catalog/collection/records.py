@@ -83,7 +83,8 @@ def find_run(connection: Connection, repo_uid: str, run_id: str) -> RunRecord | 
 def save_run(connection: Connection, repo_uid: str, run: RunRecord) -> None:
     """Replace the record of a run, if there is one."""
     own = (runs.c.repo_uid == repo_uid, runs.c.id == run.id)
-    connection.execute(update(runs).where(*own).values(record=_encode(run)))
+    values = {"record": _encode(run), "started_at": to_micros(run.started_at)}
+    connection.execute(update(runs).where(*own).values(values))
 
 
 def list_runs(connection: Connection, repo_uid: str) -> list[RunRecord]:

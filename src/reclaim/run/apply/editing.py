@@ -7,6 +7,8 @@ can take back: what it took out and nobody has reviewed is spared.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from reclaim.errors import PlanRefused
 from reclaim.model import SnapshotId
 from reclaim.policy import Policy, parse_policy
@@ -84,10 +86,16 @@ class Editing:
             decided.expired,
             decided.released,
             decided.delete_refs,
-            () if self._document.history_only is None else self._document.history_only.refs,
+            self._limit(),
         )
         again = make_edit(reviewed, held.read_history, make)
         return count_edit(again.edit, again.released)
+
+    def _limit(self) -> Mapping[str, SnapshotId]:
+        """The refs that the plan is narrowed to, with the snapshots that they pointed to."""
+        section = self._document.history_only
+        refs = {} if section is None else section.refs
+        return {name: SnapshotId(tip) for name, tip in refs.items()}
 
     def _roll_own_edit_back(self, held: EditsHistory) -> None:
         """Take back the edit of an apply that died: it would hide from the rules what it took."""

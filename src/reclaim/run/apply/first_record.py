@@ -44,7 +44,7 @@ def first_record(context: ApplyContext) -> RunRecord:
     )
     record = replace(
         record,
-        started_at=earlier.started_at,
+        started_at=earlier.started_at if planned.history_only is None else now,
         operators=earlier.operators,
         protected=earlier.protected,
         edit=edit,

@@ -8,9 +8,9 @@ and no ref goes that the plan did not delete where it is (decision 0032).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from reclaim.errors import OutOfTime
@@ -45,20 +45,24 @@ class ReviewedEdit:
     released: AbstractSet[SnapshotId]
     """Those of them that no ref reached any more."""
     delete_refs: Collection[Ref]
-    limit: Sequence[str] = ()
-    """The names of the refs that the edit is narrowed to; all if there are none."""
+    limit: Mapping[str, SnapshotId] = field(default_factory=dict)
+    """The refs that the edit is narrowed to, with the snapshots that they pointed to; all refs if
+    there are none."""
 
     def decide(self, seen: HistorySeen) -> EditAgain:
         """The edit as it is right for a history."""
         history = build(seen.snapshots, seen.refs)
         decisions = evaluate(self.policy, history, now=self.now)
         going = self.expired - decisions.kept - held_by_undo(history, seen.returned)
-        reached = _reached(history)
+        if self.limit:
+            # A ref that was merged or reset since reaches snapshots that the plan did not mean.
+            going &= _reached(history, self._planned_tips(history))
+        reached = _reached(history, history.tips)
         while True:
             edit = expire(
                 history,
                 history.numbers.keys() - going,
-                limit=find_named(seen.refs, self.limit) if self.limit else None,
+                limit=find_named(seen.refs, list(self.limit)) if self.limit else None,
                 delete_expired_tags=True,
                 delete_expired_branches=True,
                 deletable=self.delete_refs,
@@ -70,6 +74,10 @@ class ReviewedEdit:
             if not lost:
                 return EditAgain(edit, released)
             going -= lost
+
+    def _planned_tips(self, history: History) -> Sequence[int]:
+        tips = self.limit.values()
+        return [history.numbers[tip] for tip in tips if tip in history.numbers]
 
 
 def make_edit(
@@ -92,8 +100,8 @@ def make_edit(
     )
 
 
-def _reached(history: History) -> frozenset[SnapshotId]:
-    there = reachable(history.parents, history.tips)
+def _reached(history: History, tips: Sequence[int]) -> frozenset[SnapshotId]:
+    there = reachable(history.parents, tips)
     return frozenset(
         snapshot.id for snapshot, reached in zip(history.snapshots, there, strict=True) if reached
     )

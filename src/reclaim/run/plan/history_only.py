@@ -88,7 +88,7 @@ def plan_history(
             containers=NO_CONTAINERS,
             found=Candidates(),
             snapshots=plan_snapshots.write(storage, place.at(SNAPSHOTS), seen, decided),
-            sections=PlanSections(history_only=HistoryOnly(refs=list(refs))),
+            sections=PlanSections(history_only=HistoryOnly(refs=_tips(seen, refs))),
         )
         plan = Plan(place, plan_file.write(storage, place, summarize(store, findings)))
     except BaseException:
@@ -96,6 +96,10 @@ def plan_history(
             storage.delete(place.at(SNAPSHOTS))
         raise
     return record_plan(store, plan)
+
+
+def _tips(seen: Observation, names: Sequence[str]) -> dict[str, str]:
+    return {ref.name: ref.snapshot for ref in seen.refs if ref.name in names}
 
 
 def decide_history(

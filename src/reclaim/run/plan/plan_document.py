@@ -295,8 +295,9 @@ class Lifecycle(_Incremental):
 class HistoryOnly(_Model):
     """A plan that edits the history and deletes nothing."""
 
-    refs: list[str] = []
-    """The names of the branches and tags that the edit is narrowed to; all if there are none."""
+    refs: dict[str, str] = {}
+    """The branches and tags that the edit is narrowed to, each with its commit; all if there are
+    none."""
 
 
 @dataclass(frozen=True, slots=True)
