@@ -105,9 +105,8 @@ class Asked:
         given = self.arguments
         allow_missing(store, asked=given.get("unsafe_allow_missing_layers", False))
         _collect_backups(store, asked=given.get("old_backups", False))
-        policy, with_rules = self.policy, self.request.kind in WITH_RULES
-        stored = find_stored(store) if policy is None and with_rules else None
-        chosen = choose_policy(policy if with_rules else Policy(), stored)
+        policy = self.policy if self.request.kind in WITH_RULES else Policy()
+        chosen = choose_policy(policy, find_stored(store) if policy is None else None)
         fraction, out = given.get("unsafe_allow_fraction"), given.get("out")
         inventory = given.get("inventory")
         return PlanOptions(

@@ -251,8 +251,9 @@ class OpenStore:
         """
         store = self._with_leases()
         lasting = to_timedelta(length, "length")
+        began = monotonic()
         lease = store.take_lease(commit, holder=holder or _login(), length=lasting)
-        renewed = _Renewed(store, lease)
+        renewed = _Renewed(store, lease, began)
         renewal = Renewal(renewed, f"the lease on {lease.snapshot}")
         renewal.start(lasting / 3)
         try:
@@ -356,10 +357,10 @@ def _open_catalog(
 class _Renewed:
     """A lease that is renewed, and since when it lasts."""
 
-    def __init__(self, store: HoldsLeases, lease: Lease) -> None:
+    def __init__(self, store: HoldsLeases, lease: Lease, since: float) -> None:
         self._store = store
         self._lease = lease
-        self._since = monotonic()
+        self._since = since
 
     def renew(self) -> None:
         began = monotonic()
