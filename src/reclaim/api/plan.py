@@ -13,6 +13,7 @@ from reclaim.api.options import ApplyArguments, allow_missing, limits_of, remova
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import InvalidInput
 from reclaim.globs import check_globs
+from reclaim.ids import short
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.apply.finished_plan import settle_plan
 from reclaim.run.apply.trust import check_digest
@@ -86,7 +87,7 @@ class Plan:
     def __repr__(self) -> str:
         figures = self.summary
         return (
-            f"<Plan {self.run_id[:12]} of {self.document.store.name}: "
+            f"<Plan {short(self.run_id)} of {self.document.store.name}: "
             f"{figures.objects:,} objects, {size(figures.bytes)}>"
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from reclaim.api.options import allow_missing
 from reclaim.errors import InvalidInput, NotFound
+from reclaim.ids import short
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.finished_plan import FinishedPlan
 from reclaim.run.purge.purge import Purged, purge
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 LATEST = "latest"
 SHORTEST = 4
 """How many digits of an id are enough, if no other run has them."""
-SHOWN = 12
 OTHER_STORE = "a run of another store than the catalog's needs --store SCHEME:LOCATION"
 
 _WHOLE = re.compile(r"[0-9a-f]{32}")
@@ -64,7 +64,7 @@ class Run:
 
     def __repr__(self) -> str:
         return (
-            f"<Run {self.id[:SHOWN]} of {self._store.name}: {self.kind}, {self.phase}, "
+            f"<Run {short(self.id)} of {self._store.name}: {self.kind}, {self.phase}, "
             f"{self.objects:,} objects, {size(self.bytes)}>"
         )
 
@@ -162,4 +162,4 @@ def find_id(stores: Sequence[Store], name: str) -> str:
 
 
 def _described(store: Store, run: RunRecord) -> str:
-    return f"{run.id[:SHOWN]} ({run.kind} of {store.name}, {run.started_at:%Y-%m-%d %H:%M:%S} UTC)"
+    return f"{short(run.id)} ({run.kind} of {store.name}, {run.started_at:%Y-%m-%d %H:%M:%S} UTC)"

@@ -24,6 +24,7 @@ from reclaim.api.options import (
     to_timedelta,
 )
 from reclaim.api.plan import Plan
+from reclaim.api.plan_names import find_named, is_location
 from reclaim.api.run import Run, find_id
 from reclaim.api.work import EngineChoice, EngineName, ShowProgress, Work, make_work
 from reclaim.errors import InvalidInput, LeaseLapsed, NotFound, Refused
@@ -128,9 +129,12 @@ class OpenStore:
         found = FoundPlan.at(made.place, made.document)
         return Plan(found, self, not_recorded=made.not_recorded)
 
-    def open_plan(self, location: str) -> Plan:
-        """Open a plan of this store, to apply it: it must be where it was written."""
-        return Plan(FoundPlan.at(*find_plan(location)), self)
+    def open_plan(self, name: str) -> Plan:
+        """Open a plan of this store, to apply it: by the id of its run, the start of the id,
+        ``latest``, or the folder or URL where it was written."""
+        if is_location(name):
+            return Plan(FoundPlan.at(*find_plan(name)), self)
+        return Plan(find_named([self.store], name).find(), self)
 
     def gc(
         self,

@@ -16,7 +16,7 @@ from reclaim.cli.commands.apply import (
     applied_document,
     sentence,
 )
-from reclaim.cli.options.found_plan import shown
+from reclaim.cli.options.found_plan import shown, to_show
 from reclaim.cli.options.kinds import KindOptions
 from reclaim.cli.options.limits import LimitOptions
 from reclaim.cli.options.panels import LOOK_AT
@@ -263,7 +263,7 @@ class Result:
             stay = "stays" if count == 1 else "stay"
             held = (
                 f"; {objects(count)} that rules match {stay}, because something holds them "
-                f"(reclaim show {shown(done.plan.place)} --held)"
+                f"(reclaim show {to_show(document, done.plan.place)} --held)"
             )
         return f"{name}: {said}{by}{held}"
 

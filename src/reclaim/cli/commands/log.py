@@ -11,10 +11,11 @@ import typer
 from reclaim.cli.command import command
 from reclaim.cli.options.places import parse
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import SHORT, commit_document, first_line, instant
+from reclaim.cli.views.describe import commit_document, first_line, instant
 from reclaim.cli.views.documents import CommitDocument
 from reclaim.cli.views.output import Block, Table
 from reclaim.errors import InvalidInput
+from reclaim.ids import SHORT
 
 if TYPE_CHECKING:
     from reclaim.catalog import Commit

@@ -15,6 +15,7 @@ from reclaim.cli.options.store_names import STORE
 from reclaim.cli.session import Session
 from reclaim.cli.views.describe import history_edit, instant, objects
 from reclaim.cli.views.output import Block, Table
+from reclaim.ids import short
 from reclaim.run_record import COLLECT, EARLY, PURGE, Phase, RunRecord
 from reclaim.text import size
 
@@ -154,7 +155,7 @@ class Runs:
     def view(self) -> Iterable[Block]:
         rows = (
             (
-                run.id,
+                short(run.id),
                 *([] if self.named else [repository]),
                 run.kind,
                 run.phase,

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from reclaim.cli.options.panels import OUTPUT
-from reclaim.cli.views.describe import SHORT, first_line, instant, snapshots
+from reclaim.cli.views.describe import first_line, instant, snapshots
 from reclaim.cli.views.documents import DecisionDocument, Verdict
 from reclaim.cli.views.output import Block, Table
+from reclaim.ids import SHORT
 
 if TYPE_CHECKING:
     from reclaim.model import Decision, Ref, Snapshot
