@@ -92,7 +92,7 @@ class SettingsAnswer:
             )
             for chosen in self.settings.chosen.values()
         ]
-        yield Table(("setting", "value", "from", "variable"), rows, always_headed=True)
+        yield Table(("setting", "value", "from", "variable"), rows)
         yield ""
         for origin, path, found in self.settings.files:
             yield f"{origin}: {path}" + ("" if found else " (not there)")

@@ -101,7 +101,7 @@ class Demonstration:
         count, total = sum(tally.objects for tally in going), sum(tally.bytes for tally in going)
         yield f"plan    found {objects(count)} ({size(total)}) that nothing reaches:"
         rows = [(why, str(tally.objects), size(tally.bytes)) for why, tally in report.going.items()]
-        yield Table(("why", "objects", "bytes"), rows, frozenset({"objects", "bytes"}), True)
+        yield Table(("why", "objects", "bytes"), rows, frozenset({"objects", "bytes"}))
         yield f"apply   deleted them, and removed {commits(report.collected)}."
         yield "\nWhat is in the storage:"
         yield _compare("kind", report.before, report.after, "kinds")
@@ -149,4 +149,4 @@ def _compare(head: str, before: Picture, after: Picture, name: str) -> Table:
         )
         for key in first
     ]
-    return Table(columns, rows, frozenset(columns[1:]), always_headed=True)
+    return Table(columns, rows, frozenset(columns[1:]))

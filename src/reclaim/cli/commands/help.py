@@ -94,7 +94,7 @@ class Topic:
 
     def view(self) -> Iterator[Block]:
         yield self.before + "\n"
-        yield Table(self.columns, self.rows, always_headed=True)
+        yield Table(self.columns, self.rows)
         yield "\n" + self.after
 
 

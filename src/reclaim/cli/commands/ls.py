@@ -93,7 +93,7 @@ class Listing:
                 (e.path, EXPIRED if e.address in expired else str(e.size), instant(e.created_at))
                 for e in page.entries
             ]
-            rows += [(prefix, "-", "") for prefix in page.prefixes]
+            rows += [(prefix, "", "") for prefix in page.prefixes]
             for path, size, created in sorted(rows):
                 yield size, created, path
             last = page.after

@@ -82,7 +82,7 @@ class PlanHistory:
             listed_by=self.listed_by,
         )
         if self.everything:
-            yield snapshot_table(_rows(self.staying), self.noun, all_reasons=self.all_reasons)
+            yield from snapshot_table(_rows(self.staying), self.noun, all_reasons=self.all_reasons)
         else:
             yield from kept_view(_main_reasons(self.staying), self.noun, listed_by=self.listed_by)
 

@@ -177,7 +177,9 @@ class Summary:
         yield "\nHow old:"
         yield _table("age", sorted(_sums(plan.going, lambda group: group.age), key=_by_age))
         yield "\nThe largest:"
-        rows = [(size(item.bytes), item.path or item.address) for item in plan.largest[:ROWS]]
+        # The store's own metadata says little, unless there is nothing else.
+        largest = [item for item in plan.largest if item.path] or plan.largest
+        rows = [(size(item.bytes), item.path or item.address) for item in largest[:ROWS]]
         yield Table(("bytes", "path"), rows, frozenset({"bytes"}))
 
     def _history(self) -> Iterator[Block]:
@@ -309,7 +311,7 @@ def _table(head: str, sums: list[Sum], most: int = ROWS) -> Table:
         rest = sums[most:]
         total = sum(row[2] for row in rest)
         rows.append((f"({len(rest)} others)", str(sum(row[1] for row in rest)), size(total)))
-    return Table((head, "objects", "bytes"), rows, frozenset({"objects", "bytes"}), True)
+    return Table((head, "objects", "bytes"), rows, frozenset({"objects", "bytes"}))
 
 
 def _why(group: Group) -> str:
@@ -336,4 +338,4 @@ def _counts(expected: Counts, read: Counts, noun: str) -> Table:
         (text, str(getattr(expected, name)), str(getattr(read, name)))
         for name, text in names.items()
     ]
-    return Table(("", "expected", "read"), rows, frozenset({"expected", "read"}), True)
+    return Table(("", "expected", "read"), rows, frozenset({"expected", "read"}))
