@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.models import ParameterInfo
 
 from reclaim.cli.config.settings import (
     BY_KEY,
@@ -18,6 +19,7 @@ from reclaim.cli.config.settings import (
     find_settings,
 )
 from reclaim.cli.config.settings import CURRENT as CURRENT_SETTINGS
+from reclaim.cli.options.completion import completion_of
 from reclaim.cli.options.panels import GLOBAL, OUTPUT, SAFETY, PanelledCommand, PanelledGroup
 from reclaim.cli.options.verbosity import CURRENT, Verbosity
 from reclaim.cli.progress.logs import logging_to_stderr
@@ -221,7 +223,7 @@ def _known(flag: str, given: str | None, known: Sequence[str]) -> str | None:
 def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
     group = parameter.annotation
     if not is_dataclass(group):
-        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        yield _parameter(parameter.name, group, parameter.default)
         return
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
@@ -231,6 +233,10 @@ def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
 def _parameter(
     name: str, annotation: Any, default: Any = inspect.Parameter.empty
 ) -> inspect.Parameter:
+    for info in getattr(annotation, "__metadata__", ()):
+        if isinstance(info, ParameterInfo) and info.autocompletion is None:
+            metavar = info.metavar if isinstance(info.metavar, str) else None
+            info.autocompletion = completion_of(metavar)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
     )

@@ -119,7 +119,7 @@ def validate(
     session: Session,
     repository: Annotated[
         str | None,
-        typer.Argument(metavar="[REPO]", help=f"{STORE} Needed unless a file is given."),
+        typer.Argument(metavar="REPO", help=f"{STORE} Needed unless a file is given."),
     ] = None,
     file: FileOption = None,
     strict: Annotated[
@@ -156,7 +156,7 @@ def explain(
     repository: StoreArgument,
     ref: Annotated[
         str | None,
-        typer.Argument(metavar="[REF]", help="A branch or tag. Default: all of them."),
+        typer.Argument(metavar="REF", help="A branch or tag. Default: all of them."),
     ] = None,
     file: FileOption = None,
     everything: AllOption = False,
