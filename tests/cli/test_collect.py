@@ -119,8 +119,8 @@ def test_what_a_person_is_told(cli: CommandLine, garbage: None, plain: None) -> 
     where = last.rsplit(" ", 1)[-1]
     again = cli.ok("show", where).out
     assert set(said.splitlines()) <= set(again.splitlines())
-    assert len(cli.ok("show", where, "--objects").out.splitlines()) == 7
-    assert len(cli.ok("show", where, "--objects", "--limit", "2").out.splitlines()) == 2
+    assert len(cli.ok("show", where, "--objects", "--no-header").out.splitlines()) == 7
+    assert len(cli.ok("show", where, "--objects", "--limit", "2").out.splitlines()) == 3
     digest = cli.ok("show", where, "--json").json["digest"]
     assert f"Digest: {digest}" in said
     cli.fails("plan_refused", 6, "apply", where, "--digest", "0" * 64, "--yes")

@@ -72,7 +72,9 @@ def test_repositories(cli: CommandLine) -> None:
         ("other", "trunk"),
         ("sales", "main"),
     ]
-    assert [line.split()[:2] for line in cli.ok("repo", "list").out.splitlines()] == [
+    assert [
+        line.split()[:2] for line in cli.ok("repo", "list", "--no-header").out.splitlines()
+    ] == [
         ["other", "trunk"],
         ["sales", "main"],
     ]
@@ -120,7 +122,7 @@ def test_log(cli: CommandLine) -> None:
         first,
     ]
     assert len(cli.ok("log", "sales/main", "-n", "1", "--json").json["commits"]) == 1
-    lines = cli.ok("log", "sales/main~1", "--oneline").out.splitlines()
+    lines = cli.ok("log", "sales/main~1", "--oneline", "--no-header").out.splitlines()
     assert lines[0].startswith(first[:12])
     assert lines[0].endswith("Set a")
     assert len(lines) == 2
@@ -182,7 +184,7 @@ def test_tags(cli: CommandLine) -> None:
     assert cli.ok("tag", "create", "sales/v1", "main", "--json").json["commit"] == first
     listed = cli.ok("tag", "list", "sales", "--json").json["refs"]
     assert [(ref["name"], ref["kind"], ref["commit"]) for ref in listed] == [("v1", "tag", first)]
-    assert cli.ok("tag", "list", "sales").out.split()[:2] == ["tag", first[:12]]
+    assert cli.ok("--no-header", "tag", "list", "sales").out.split()[:2] == ["tag", first[:12]]
     cli.fails("already_exists", 4, "tag", "create", "sales/v1", "main")
     cli.fails("already_exists", 4, "tag", "create", "sales/main", "main")
     cli.fails("not_found", 3, "tag", "create", "sales/v2", "none")
@@ -243,7 +245,9 @@ def test_diff_of_uncommitted_changes(cli: CommandLine) -> None:
     assert document["changes"][0]["after"]["size"] == 4
     assert document["changes"][1]["after"] is None
     assert document["summary"] == {"added": 1, "changed": 1, "removed": 1}
-    assert [line.split() for line in cli.ok("diff", "sales/main").out.splitlines()] == [
+    assert [
+        line.split() for line in cli.ok("diff", "sales/main", "--no-header").out.splitlines()
+    ] == [
         ["changed", "1", "4", "a"],
         ["removed", "2", "-", "b"],
         ["added", "-", "1", "d"],

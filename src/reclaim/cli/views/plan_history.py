@@ -82,7 +82,8 @@ class PlanHistory:
             listed_by=self.listed_by,
         )
         if self.everything:
-            yield from snapshot_table(_rows(self.staying), self.noun, all_reasons=self.all_reasons)
+            rows, count = _rows(self.staying), self.staying.num_rows
+            yield from snapshot_table(rows, count, self.noun, all_reasons=self.all_reasons)
         else:
             yield from kept_view(_main_reasons(self.staying), self.noun, listed_by=self.listed_by)
 

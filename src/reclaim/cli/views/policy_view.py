@@ -179,7 +179,9 @@ class Explanation:
         )
         staying = [row for row in rows if row.id not in released]
         if self.everything:
-            yield from snapshot_table(staying, self.noun, all_reasons=self.all_reasons)
+            yield from snapshot_table(
+                staying, len(staying), self.noun, all_reasons=self.all_reasons
+            )
         else:
             yield from kept_view(Counter(row.reasons[0] for row in staying), self.noun)
 

@@ -95,11 +95,14 @@ def snapshot_rows(
         )
 
 
-def snapshot_table(rows: Iterable[SnapshotRow], noun: str, *, all_reasons: bool) -> Iterator[Block]:
+def snapshot_table(
+    rows: Iterable[SnapshotRow], count: int, noun: str, *, all_reasons: bool
+) -> Iterator[Block]:
     """A row for each snapshot, with its main reason or with all of them.
 
-    Decisions and refs are shown where rows differ in them; a reason that all rows have is said
-    once, before the table.
+    ``count`` is the number of all snapshots like these, of which the first may be shown alone.
+    Decisions and refs are shown where rows differ in them; a decision or a reason of all rows is
+    said once, before the table.
     """
     rest = iter(rows)
     first = list(islice(rest, COMPARED))
@@ -112,7 +115,9 @@ def snapshot_table(rows: Iterable[SnapshotRow], noun: str, *, all_reasons: bool)
     same = more is None and not all_reasons and len(whys) > 1
     said = _common(whys) if same else ""
     alike = bool(said) and set(whys) == {said}
-    if said:
+    if first and not decides:
+        yield f"{first[0].decision.capitalize()} ({snapshots(count, noun)}): {said}".rstrip()
+    elif said:
         yield f"Each {noun}: {said}"
 
     def cells(row: SnapshotRow) -> Iterator[str]:
@@ -171,7 +176,7 @@ def going_view(
     if not count:
         return
     limit = None if everything else SHOWN
-    yield from snapshot_table(islice(going, limit), noun, all_reasons=all_reasons)
+    yield from snapshot_table(islice(going, limit), count, noun, all_reasons=all_reasons)
     if limit is not None and count > limit:
         yield f"(and {snapshots(count - limit, noun)} more; {listed_by} shows them)"
 
