@@ -179,6 +179,20 @@ def test_deleting_a_branch_with_uncommitted_changes_asks(cli: CommandLine) -> No
     cli.ok("branch", "delete", "sales/dev", "--yes")
 
 
+def test_log_of_a_path(cli: CommandLine) -> None:
+    first = _commit(cli, "sales/main", a="1")
+    second = _commit(cli, "sales/main", **{"b/c": "1"})
+
+    def log(*args: str) -> list[str]:
+        return [commit["id"] for commit in cli.ok("log", *args, "--json").json["commits"]]
+
+    assert log("sales/main", "a") == log("sales", "a") == [first]
+    assert log("sales/main", "b/") == log("sales/main", "b/c") == [second]
+    assert log("sales/main", "b") == []
+    hint = cli.fails("invalid_input", 2, "log", "sales/main/b/")["hint"]
+    assert "a space before the path: reclaim log sales/main b/" in hint
+
+
 def test_tags(cli: CommandLine) -> None:
     first = _commit(cli, "sales/main", a="1")
     assert cli.ok("tag", "create", "sales/v1", "main", "--json").json["commit"] == first

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from reclaim.progress.facts import unit_name
+
 if TYPE_CHECKING:
     from reclaim.engine.base import Meter
     from reclaim.run.record.stages import Stage
@@ -43,7 +45,7 @@ class Progress:
         if not self.unit:
             return f"at work for {span(self.seconds)}"
         count = f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
-        said = [f"{count} {self.unit}"]
+        said = [f"{count} {unit_name(self.unit)}"]
         if self.rate is not None:
             said.append(f"{self.rate:,.0f}/s" if self.rate >= 10 else f"{self.rate:.1f}/s")
         if self.left is not None:

@@ -203,7 +203,7 @@ class RefReader:
     def list(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", limit: int = PAGE
     ) -> Page:
-        """One page of a listing.
+        """One page of a listing; ``entries`` iterates over all of it.
 
         With a ``delimiter`` (usually ``/``) everything below the next one is rolled up into a
         common prefix. Pass a page's ``after`` to get the page that follows it.

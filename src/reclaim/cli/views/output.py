@@ -184,12 +184,22 @@ def _print_below(
     """Print rows with the last column below the others."""
     from rich.text import Text
 
+    *fitted, _ = widths
+    widest = fitted.index(max(fitted))
+    over = sum(fitted) + len(GAP) * (len(fitted) - 1) - console.width
+    fitted[widest] = min(fitted[widest], max(fitted[widest] - over, SHORT_CELL))
     if header:
-        console.print(Text(_aligned(table, table.columns, widths), style="bold cyan"))
+        names = _aligned(table, table.columns, [*fitted, 0])
+        console.print(Text(names, style="bold cyan"))
     for *first, last in rows:
-        console.print(Text(_aligned(table, first, widths)))
+        cells = [_cut(cell, width) for cell, width in zip(first, fitted, strict=True)]
+        console.print(Text(_aligned(table, cells, fitted)))
         for line in wrap(last, max(console.width - len(INDENT), SHORT_CELL)):
             console.print(Text(INDENT + line))
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else f"{cell[: width - 1]}…"
 
 
 def _encode(value: object) -> Any:

@@ -33,7 +33,7 @@ class Applying(ABC):
 
     def __init__(self, context: ApplyContext) -> None:
         self._context = context
-        self._stages = Stages(context.run, context.watcher)
+        self._stages = Stages(context.run, context.watcher, noun=context.store.noun)
         self._writer = RecordWriter(context.held, first_record(context))
         # Only lists that the store knows are believed, so they are recorded as they are written.
         self._journal = Journal(

@@ -134,7 +134,7 @@ def find_candidates(
     ``besides`` is a run that goes on with what it took before: what it promised is not spared.
     """
     run = new_run_id(store.clock.now())
-    stages = Stages(run, watcher or Silent())
+    stages = Stages(run, watcher or Silent(), noun=store.noun)
     planning = Planning(store, engine, options or PlanOptions(), kind, besides or run, opener)
     return planning.run(run, stages)
 

@@ -124,7 +124,7 @@ def purge(
         return None
     done = Purged(new_run_id(store.clock.now()))
     place = Place(*store.place(done.run))
-    stages = Stages(done.run, watcher or Silent())
+    stages = Stages(done.run, watcher or Silent(), noun=store.noun)
     # A lock is not held while Spark starts.
     engine.start()
     with (
