@@ -10,7 +10,7 @@ from reclaim.text import size
 SNAPSHOTS: Mapping[str, str] = {
     "snapshots": "",
     "live": " stay",
-    "dead": " not reachable",
+    "dead": " go",
     "edited": " get other parents",
     "whole": " complete again",
 }

@@ -72,9 +72,12 @@ def apply(
     unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete the objects in a plan, skipping any that are referenced again. Safe to run again.
+    """Delete the objects in a plan that are still unreferenced.
 
-    A plan of --history-only edits the history, and deletes nothing.
+    Example: reclaim apply latest
+
+    Objects that are referenced again stay. A plan of --history-only edits the history, and deletes
+    nothing. Safe to run again after an interruption.
     """
     from reclaim.api.options import ApplyArguments, limits_of
     from reclaim.api.plan import Plan

@@ -23,7 +23,10 @@ def register(app: typer.Typer) -> None:
 
 
 def show(session: Session) -> None:
-    """Show every setting, its value and where it was set; secrets are hidden."""
+    """Show every setting, and where it was set.
+
+    Secrets are hidden.
+    """
     session.output.answer(SettingsAnswer(current()))
 
 

@@ -80,9 +80,11 @@ def gc(
         ),
     ] = False,
 ) -> None:
-    """Plan and apply in one go, without asking. With --all a failure of one store stops no other.
+    """Plan and apply in one go, without asking: for schedulers.
 
     Example: reclaim gc --all --max-objects 100000
+
+    With --all a failure of one store stops no other.
     """
     from reclaim.api.gc import StoreOutcome, collect_each
     from reclaim.api.options import Asked

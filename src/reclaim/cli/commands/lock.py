@@ -34,7 +34,7 @@ def release(
     session: Session,
     store: Annotated[str, typer.Argument(metavar="STORE", help=STORE, show_default=False)],
 ) -> None:
-    """Release the lock of a store whose holder has died on this machine.
+    """Release the lock of a run that died on this machine.
 
     Refused unless this machine shows that the process which took the lock, and all tasks that it
     started, have ended. Without a release a lock is free 11 minutes after its last renewal, or 16

@@ -44,7 +44,7 @@ def merge(
     meta: MetaOption = None,
     committer: CommitterOption = None,
 ) -> None:
-    """Merge what a ref has committed into a branch of the same repository."""
+    """Merge a ref into a branch of the same repository."""
     from reclaim.catalog import Side
 
     place, into = parse_ref(source), parse_ref_name(into)

@@ -126,7 +126,10 @@ def validate(
         bool, typer.Option("--strict", help="Fail if a rule matches no branch or tag.")
     ] = False,
 ) -> None:
-    """Check a policy: that it can be read, and, with REPO, that its rules match refs there."""
+    """Check that a policy can be read.
+
+    With REPO also that its rules match refs there.
+    """
     from reclaim.policy import require_rules
     from reclaim.run.plan.stored_policy import check_rules
 
@@ -162,7 +165,10 @@ def explain(
     everything: AllOption = False,
     reasons: ReasonsOption = False,
 ) -> None:
-    """Say in words which rules apply to which ref, and what they keep today. Changes nothing."""
+    """Show the rules of each ref, and what they keep.
+
+    Changes nothing.
+    """
     from reclaim.errors import Refused
     from reclaim.run.plan.policy_explained import explain_policy
     from reclaim.stores.abilities import ShowsHistory

@@ -45,9 +45,12 @@ def undo(
         ),
     ] = None,
 ) -> None:
-    """Undo a run: restore quarantined objects and revert its history changes.
+    """Undo a run: restore its objects and its history.
 
-    Of a lifecycle run that was cut off, what is not deleted yet is released. Safe to run again.
+    Example: reclaim undo latest
+
+    Objects come back from quarantine; those that were deleted for good do not. Of a lifecycle run
+    that was cut off, objects that are not deleted yet are released. Safe to run again.
     """
     from reclaim.api.run import Run
     from reclaim.api.store import OpenStore
