@@ -308,6 +308,7 @@ class _Story:
             45: self._merge_cleanup,
             52: self._abandon_upload,
             58: self._reset_upload,
+            59: self._reset_trial,
             60: lambda: self._release("v2"),
             70: self._start_experiment,
             88: self._leave_leftovers,
@@ -392,7 +393,6 @@ class _Story:
         branch.reset()
 
     def _delete_spike(self) -> None:
-        self._reset_trial()
         self._repo.delete_branch("spike")
 
     def _put(self, branch: Branch, sizes: Mapping[str, int]) -> None:
