@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+import reclaim
 from reclaim.catalog import Catalog
+from reclaim.errors import NotFound
 from reclaim.ids import short
 from reclaim.stores.registry import find
 from tests.cli.conftest import CommandLine
@@ -100,6 +102,16 @@ def test_the_plan_of_another_run_in_its_place_is_refused(
         cli.fails("plan_refused", 6, *command, short(plan["run"]))
     shutil.rmtree(plan["plan"])
     assert find(catalog, "sales").find_run(plan["run"]) is None
+
+
+def test_in_python(cli: CommandLine, location: Path) -> None:
+    plan = made(cli)
+    with reclaim.open_store("sales", catalog=location, engine="local") as store:
+        for name in (short(plan["run"]), "latest", plan["plan"]):
+            assert store.open_plan(name).run_id == plan["run"]
+        with pytest.raises(NotFound, match="there is no plan 0000"):
+            store.open_plan("0000")
+        assert store.open_plan("latest").apply().objects == plan["candidates"]
 
 
 def test_a_folder_that_exists_goes_before_an_id(
