@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("operators",),
     ("storage",),
     ("catalog",),
-    ("stores",),
+    ("stores", "filesystem"),
     ("engine",),
     ("run",),
     ("report",),
@@ -44,6 +44,7 @@ LIBRARY_ROOMS = {
     "pyspark": {"engine", "stores", "run"},
     "sqlalchemy": {"catalog"},
     "obstore": {"storage"},
+    "fsspec": {"filesystem"},
 }
 PYSPARK_AT_TOP = "reclaim/engine/spark/"
 
