@@ -8,6 +8,7 @@ import gzip
 import pickle
 import threading
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -135,14 +136,15 @@ def test_folders_are_not_files(fs: Any, tagged: str) -> None:
 @pytest.mark.parametrize("ref", ["v1", "commit", "main~0"])
 def test_only_branches_are_written(fs: Any, tagged: str, ref: str) -> None:
     root = f"sales/{tagged if ref == 'commit' else ref}"
-    for write in (
+    writes: list[Callable[[], object]] = [
         lambda: fs.open(f"{root}/new", "wb"),
         lambda: fs.rm(f"{root}/a.txt"),
         lambda: fs.rm(root, recursive=True),
         lambda: fs.mv(f"{root}/a.txt", f"{root}/b.txt"),
         lambda: fs.cp("sales/main/a.txt", f"{root}/new"),
         lambda: fs.commit(root, "no"),
-    ):
+    ]
+    for write in writes:
         with pytest.raises(PermissionError, match="read-only"):
             write()
     with pytest.raises(PermissionError):
