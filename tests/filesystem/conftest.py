@@ -37,7 +37,7 @@ def catalog(backend: Backend, calls: Counter[str]) -> Catalog:
 def fs(catalog: Catalog, backend: Backend, main: Branch, monkeypatch: Any) -> Iterator[Any]:
     """A filesystem on the catalog, which has a repository ``sales``."""
     ReclaimFileSystem.clear_instance_cache()
-    filesystem = ReclaimFileSystem(backend.location)
+    filesystem = ReclaimFileSystem(catalog=backend.location)
     monkeypatch.setitem(catalogs._opened, filesystem._url, catalog)
     yield filesystem
     ReclaimFileSystem.clear_instance_cache()

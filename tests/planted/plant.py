@@ -18,6 +18,7 @@ from tests.planted import (
     edits,
     ends,
     excluding,
+    filesystem,
     icechunk,
     kinds,
     library,
@@ -52,6 +53,7 @@ BUGS = (
     | edits.BUGS
     | ends.BUGS
     | excluding.BUGS
+    | filesystem.BUGS
     | icechunk.BUGS
     | kinds.BUGS
     | library.BUGS

@@ -23,7 +23,7 @@ from reclaim.catalog.refs.leases import CommitLeases, LeaseHandle
 from reclaim.catalog.staging import claims, staged_rows, tokens
 from reclaim.catalog.staging.claims import ExpiredBy
 from reclaim.catalog.workspace import Workspace
-from reclaim.errors import Corrupt, InvalidInput, NotFound
+from reclaim.errors import Corrupt, InvalidInput, NotFound, StorageUnavailable
 
 PAGE = 1_000
 MOST_FETCHED = 20_000
@@ -212,10 +212,15 @@ class RefReader:
                 data = storage.get_range(address, start, end)
             except NotFound as error:
                 raise self._workspace.missing(entry) from error
+            except StorageUnavailable:
+                # Storages refuse a range beyond the end of an object, each with another answer.
+                if storage.head(address).size >= end:
+                    raise
+                data = b""
         if len(data) != end - start:
             raise Corrupt(
-                f"{entry.path} ends after {start + len(data):,} of {entry.size:,} bytes "
-                f"(at {entry.address})",
+                f"the bytes of {entry.path} are damaged: the object is shorter than "
+                f"{entry.size:,} bytes (at {entry.address})",
                 hint="restore the object from a backup or another copy; nothing was changed",
             )
         return data

@@ -1,0 +1,49 @@
+"""Bugs of the filesystem: what is staged by mistake, and what is read without a lease."""
+
+from __future__ import annotations
+
+from tests.planted.bug import Bug
+
+FILES = "tests/filesystem/test_filesystem.py"
+LEASES = "tests/filesystem/test_leases.py"
+
+BUGS: dict[str, Bug] = {
+    "an open file does not hold its commit": Bug(
+        "reclaim.catalog.refs.reading",
+        right="        return ObjectReader(self, *self._find(path))\n",
+        wrong="        branch_like = RefReader(self._workspace, self.ref)\n"
+        "        return ObjectReader(branch_like, *self._find(path))\n",
+        test=f"{LEASES}::test_a_run_leaves_the_commit_of_an_open_file[embedded]",
+    ),
+    "an object that is cut off is read as far as it goes": Bug(
+        "reclaim.catalog.refs.reading",
+        right="        if len(data) != end - start:\n",
+        wrong="        if len(data) > end - start:\n",
+        test="tests/catalog/test_readers.py"
+        "::test_a_range_that_is_not_there_whole_is_an_error[embedded-]",
+    ),
+    "a file is staged after an error in its block": Bug(
+        "reclaim.filesystem.files",
+        right="        if kind is not None:\n            self.abandon()\n",
+        wrong="",
+        test=f"{FILES}::test_an_error_leaves_nothing[embedded-5-None-wb]",
+    ),
+    "a text file is staged after an error in its block": Bug(
+        "reclaim.filesystem.files",
+        right="        if kind is not None:\n            self._abandon()\n",
+        wrong="",
+        test=f"{FILES}::test_an_error_leaves_nothing[embedded-5-None-w]",
+    ),
+    "an outage is a missing file": Bug(
+        "reclaim.filesystem.filesystem",
+        right='        except FileNotFoundError:\n            return ""\n',
+        wrong='        except OSError:\n            return ""\n',
+        test=f"{FILES}::test_an_outage_is_not_a_missing_file[embedded]",
+    ),
+    "a walk leaves out folders that cannot be read": Bug(
+        "reclaim.filesystem.filesystem",
+        right="    if not isinstance(error, FileNotFoundError):\n",
+        wrong="    if not isinstance(error, OSError):\n",
+        test=f"{FILES}::test_an_outage_is_not_a_missing_file[embedded]",
+    ),
+}
