@@ -209,16 +209,18 @@ def test_an_error_leaves_nothing(
     assert list(tmp_path.glob("reclaim-*")) == []
 
 
+@pytest.mark.parametrize("mode", ["w", "wb"])
 def test_a_file_that_is_never_closed_is_not_staged(
-    fs: Any, main: Branch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fs: Any, main: Branch, mode: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     seen: list[str] = []
     monkeypatch.setattr(
         "reclaim.filesystem.files.warnings.warn", lambda text, *_args, **_options: seen.append(text)
     )
-    file = fs.open("sales/main/a", "wb", block_size=4)
-    file.write(b"12345678")
+    file = fs.open("sales/main/a", mode, block_size=4)
+    file.write("12345678" if mode == "w" else b"12345678")
+    file.flush()
     assert list(tmp_path.glob("reclaim-*"))
     del file
     gc.collect()
@@ -279,8 +281,9 @@ def test_files_of_a_transaction_appear_together(
         fs.put_file(str(tmp_path / "local"), "sales/main/b")
         with fs.open("sales/main/c", "w") as file:
             file.write("c")
-        left_open = fs.open("sales/main/d", "wb")
-        left_open.write(b"d")
+        file = fs.open("sales/main/d", "wb")
+        file.write(b"d")
+        file.close()
         with fsspec.open("reclaim://sales/main/e", "wb", catalog=backend.location) as file:
             file.write(b"e")
         assert paths(main) == []
@@ -314,6 +317,21 @@ def test_a_transaction_that_fails_leaves_nothing(
             write_and_fail(fs.open("sales/main/c", "wb"), b"c")
     assert paths(main) == ["b"]
     assert list(tmp_path.glob("reclaim-*")) == []
+
+
+@pytest.mark.parametrize("mode", ["w", "wb"])
+def test_a_transaction_with_an_open_file_stages_nothing(fs: Any, main: Branch, mode: str) -> None:
+    def leave_open() -> Any:
+        with fs.transaction:
+            fs.pipe("sales/main/a", b"a")
+            return fs.open("sales/main/b", mode)
+
+    with pytest.raises(ValueError, match="sales/main/b is open at the end"):
+        leave_open()
+    gc.collect()
+    assert paths(main) == []
+    fs.pipe("sales/main/a", b"a")
+    assert paths(main) == ["a"]
 
 
 def test_a_failed_transaction_stages_no_file(

@@ -122,11 +122,16 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
 
     def __del__(self) -> None:
         if not self.closed:
+            self.lose()
+            self.close()
+
+    def lose(self) -> None:
+        """Abandon a file that nobody refers to any more, with a warning."""
+        if not self.abandoned:
             self.abandon()
             warnings.warn(
-                f"{self.path} was not closed, and is not staged", ResourceWarning, stacklevel=2
+                f"{self.path} was not closed, and is not staged", ResourceWarning, stacklevel=3
             )
-            self.close()
 
     def _upload_chunk(self, final: bool = False) -> None:
         if self.abandoned:
@@ -158,7 +163,7 @@ class BranchTransaction(Transaction):  # type: ignore[misc]
     """Files that appear together at the end, by ``Branch.put_many``.
 
     Up to 500 files of one branch appear at the same moment; more, and other branches, follow.
-    Nothing appears if the block ends in an exception.
+    Nothing appears if the block ends in an exception, or while one of the files is open.
     """
 
     fs: Any
@@ -177,13 +182,18 @@ class BranchTransaction(Transaction):  # type: ignore[misc]
     def _stage(self) -> None:
         branches: dict[str, list[StagedFile]] = defaultdict(list)
         for file in self.files:
-            file.close()
-            if not file.abandoned:
-                branches[file.path.removesuffix(file.target).rstrip("/")].append(file)
+            if file.abandoned:
+                continue
+            if not file.closed:
+                # A layer above may hold a part of what was written.
+                raise ValueError(
+                    f"{file.path} is open at the end of the transaction; nothing was staged"
+                )
+            with os_errors(file.path):
+                file.refuse_existing()
+            branches[file.path.removesuffix(file.target).rstrip("/")].append(file)
         for path, files in branches.items():
             with os_errors(path):
-                for file in files:
-                    file.refuse_existing()
                 files[0].branch.put_many((file.target, file.content) for file in files)
 
 
@@ -214,7 +224,7 @@ class _Layer:
 
     def __del__(self) -> None:
         if self.staged is not None and not self.staged.closed:
-            self._abandon()
+            self.staged.lose()
 
     def _abandon(self) -> None:
         if self.staged is not None:
