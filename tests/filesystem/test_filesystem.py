@@ -8,15 +8,15 @@ import gzip
 import pickle
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
 
-from reclaim.catalog import Branch, Catalog, Repository
-from reclaim.errors import Conflict, NothingToCommit, StorageUnavailable
+from reclaim.catalog import Branch, Catalog, Entry, RefReader, Repository
+from reclaim.errors import Conflict, NotFound, NothingToCommit, StorageUnavailable
 from reclaim.filesystem import ReclaimFileSystem
 from reclaim.filesystem.os_errors import os_errors
 from reclaim.storage import PIECE
@@ -176,6 +176,18 @@ def test_an_outage_is_not_a_missing_file(
         fs.find("sales/main", maxdepth=1)
     with pytest.raises(OSError, match="503"):
         list(fs.walk("sales/main"))
+
+
+def test_a_part_of_a_listing_is_an_error(
+    fs: Any, tagged: str, main: Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(_reader: Any, _prefix: str) -> Iterator[Entry]:
+        yield main.stat("a.txt")
+        raise NotFound("there is no branch 'main'")
+
+    monkeypatch.setattr(RefReader, "entries", cut_off)
+    with pytest.raises(FileNotFoundError, match="no branch"):
+        fs.find("sales/main")
 
 
 def test_a_file_appears_when_it_is_closed(fs: Any, main: Branch) -> None:

@@ -35,6 +35,15 @@ def test_a_run_leaves_the_commit_of_an_open_file(
     with pytest.raises(FileNotFoundError, match="was removed by run"):
         fs.open(path)
     assert not fs.exists(path)
+    root = f"{NAME}/{past.second}"
+    for look in (
+        fs.find,
+        fs.ls,
+        lambda path: fs.find(path, maxdepth=2),
+        lambda path: list(fs.walk(path)),
+    ):
+        with pytest.raises(FileNotFoundError, match="was removed by run"):
+            look(root)
 
 
 def test_a_lookup_and_a_branch_leave_no_lease(fs: Any, repo: Repository, main: Branch) -> None:

@@ -42,8 +42,26 @@ BUGS: dict[str, Bug] = {
     ),
     "a walk leaves out folders that cannot be read": Bug(
         "reclaim.filesystem.filesystem",
-        right="    if not isinstance(error, FileNotFoundError):\n",
-        wrong="    if not isinstance(error, OSError):\n",
+        right="    if not isinstance(error, FileNotFoundError) or",
+        wrong="    if not isinstance(error, OSError) or",
         test=f"{FILES}::test_an_outage_is_not_a_missing_file[embedded]",
+    ),
+    "a part of a listing stands for all of it": Bug(
+        "reclaim.filesystem.filesystem",
+        right="            if infos:\n",
+        wrong="            if not infos:\n",
+        test=f"{FILES}::test_a_part_of_a_listing_is_an_error[embedded]",
+    ),
+    "the files of a collected commit are missing without a word": Bug(
+        "reclaim.filesystem.filesystem",
+        right=" or isinstance(error.__cause__, Gone):\n",
+        wrong=":\n",
+        test=f"{LEASES}::test_a_run_leaves_the_commit_of_an_open_file[embedded]",
+    ),
+    "a transaction stages files that are still open": Bug(
+        "reclaim.filesystem.files",
+        right="            if not file.closed:\n                # A layer",
+        wrong="            if file.closed is None:\n                # A layer",
+        test=f"{FILES}::test_a_transaction_with_an_open_file_stages_nothing[embedded-wb]",
     ),
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from reclaim.catalog import Repository as CatalogRepository
 from reclaim.catalog.catalog import database_url
 from reclaim.catalog.location import default_location
 from reclaim.catalog.names import check_path
-from reclaim.errors import InvalidInput, NotFound
+from reclaim.errors import Gone, InvalidInput, NotFound
 from reclaim.filesystem.catalogs import open_catalog
 from reclaim.filesystem.files import (
     BranchTransaction,
@@ -156,7 +155,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         on_error: Any = "omit",
         **options: Any,
     ) -> Any:
-        """Like ``os.walk``. ``omit`` leaves out missing folders; an outage is still an error."""
+        """Like ``os.walk``. ``omit`` leaves out missing folders; any other error is raised."""
         on_error = _omit_missing if on_error == "omit" else on_error
         return super().walk(path, maxdepth, topdown, on_error, **options)
 
@@ -174,10 +173,16 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if maxdepth is not None or not place.ref:
             return super().find(path, maxdepth, withdirs, detail, **options)
         infos: dict[str, Info] = {}
-        with suppress(FileNotFoundError), os_errors(path, reading=True):
-            for info in self._below(path, place):
-                if withdirs or info["type"] == "file":
-                    infos.setdefault(info["name"], info)
+        try:
+            with os_errors(path, reading=True):
+                for info in self._below(path, place):
+                    if withdirs or info["type"] == "file":
+                        infos.setdefault(info["name"], info)
+        except FileNotFoundError as error:
+            if infos:
+                # A part of a listing does not stand for all of it.
+                raise
+            _omit_missing(error)
         return dict(sorted(infos.items())) if detail else sorted(infos)
 
     def _below(self, path: str, place: RefPath) -> Iterator[Info]:
@@ -466,5 +471,6 @@ def _file(name: str, entry: Entry) -> Info:
 
 
 def _omit_missing(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
+    """Raise any error but a missing path. The path of a collected commit is not just missing."""
+    if not isinstance(error, FileNotFoundError) or isinstance(error.__cause__, Gone):
         raise error
