@@ -258,6 +258,28 @@ def test_an_error_of_the_upload_is_raised_by_close(
     assert list(tmp_path.glob("reclaim-*")) == []
 
 
+def test_a_full_disk_in_the_middle_stages_nothing(
+    fs: Any, main: Branch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    file = fs.open("sales/main/a", "wb", block_size=4)
+    file.write(b"12345678")
+    write = Path.open
+
+    def fail(path: Path, *args: Any) -> Any:
+        if path.name.startswith("reclaim-"):
+            raise OSError(errno.ENOSPC, "no space left")
+        return write(path, *args)
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "open", fail)
+        with pytest.raises(OSError, match="no space left"):
+            file.write(b"abcdefgh")
+    file.close()
+    assert paths(main) == []
+    assert list(tmp_path.glob("reclaim-*")) == []
+
+
 def test_text_and_compression(fs: Any, main: Branch) -> None:
     with fs.open("sales/main/a.txt", "w", encoding="latin-1", newline="") as file:
         file.write("ä\n")

@@ -1,4 +1,7 @@
-"""The abstract tests that fsspec has for filesystems."""
+"""The abstract tests of fsspec for filesystems.
+
+On SQLite only: servers make no difference to them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,13 @@ from typing import Any
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.tests import abstract
+
+from tests.conftest import Backend
+
+
+@pytest.fixture
+def backend(embedded: Backend) -> Backend:
+    return embedded
 
 
 class CatalogFixtures(abstract.AbstractFixtures):  # type: ignore[misc]

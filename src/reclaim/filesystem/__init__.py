@@ -8,10 +8,10 @@ The root lists repositories, and a repository lists its branches and tags. Any r
 command line can stand in place of a branch, such as a commit id. A slash inside a ref is written
 ``%2F``.
 
-*Object files* are read by ranges, each in one request, and keep the lease on their commit until
-they are closed. Branches are read without a lease, as the catalog reads them. *Staged files* are
-written on branches: a file is staged when it is closed, and becomes part of the history with the
-next commit.
+*Object files* are read by ranges, each in a single request, and keep the lease on their commit
+until they are closed. Branches are read without a lease, as the catalog reads them. *Staged files*
+are written on branches: a file is staged when it is closed, and becomes part of the history with
+the next commit.
 """
 
 from reclaim.filesystem.filesystem import ReclaimFileSystem

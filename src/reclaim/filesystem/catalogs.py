@@ -1,4 +1,4 @@
-"""The open catalogs of this process: one for each location, closed at the end of the process."""
+"""The open catalogs of this process: a catalog for each location, closed when it ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def close_catalogs() -> None:
 
 
 def check_not_forked() -> None:
-    """Fail where a catalog would wait forever for threads that a fork did not copy."""
+    """Fail in a forked process, where a catalog would wait forever for threads left behind."""
     if _forked:
         raise RuntimeError(
             "this process was forked from a process with an open catalog; start workers with "

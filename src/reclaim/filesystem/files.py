@@ -1,4 +1,4 @@
-"""Files that fsspec opens: objects to read by ranges, and files that are staged when closed."""
+"""The files of fsspec: objects to read by ranges, and files to write, staged when closed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from reclaim.filesystem.os_errors import os_errors
 class ObjectFile(AbstractBufferedFile):  # type: ignore[misc]
     """An object, read by ranges. The entry is the entry at the time of opening, also on a branch.
 
-    Each range that the cache of fsspec asks for is one request; ``cache_type`` and ``block_size``
+    The cache of fsspec asks for ranges, each a single request; ``cache_type`` and ``block_size``
     say how far the cache reads ahead. The lease on the commit lasts until the file is closed.
     """
 
@@ -54,7 +54,7 @@ class ObjectFile(AbstractBufferedFile):  # type: ignore[misc]
 class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
     """A file on a branch, staged by ``Branch.put`` when it is closed.
 
-    Contents larger than one block wait in a temporary file, and so do all contents inside a
+    Contents larger than a block wait in a temporary file, and so do all contents inside a
     transaction. An exception in the ``with`` block, ``abandon``, or garbage collection of a file
     without ``close`` leave the branch as it is. Mode ``xb`` looks for an entry when the file is
     opened and again before it is staged; a writer in between is not noticed.
@@ -74,7 +74,7 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
 
     @property
     def content(self) -> bytes | Path:
-        """All that was written."""
+        """All bytes written."""
         return self._small if self._file is None else self._file
 
     def refuse_existing(self) -> None:
@@ -83,17 +83,17 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
             refuse_existing(self.branch, self.target)
 
     def abandon(self) -> None:
-        """Stage nothing, whatever is still written."""
+        """Stage nothing, also of bytes still to come."""
         self.abandoned = True
 
     def commit(self) -> None:
-        """Stage what was written."""
+        """Stage the contents."""
         with os_errors(self.path):
             self.refuse_existing()
             self.branch.put(self.target, self.content)
 
     def discard(self) -> None:
-        """Remove what was written, if it is not staged."""
+        """Remove contents without staging them."""
         self.abandon()
         self._forget()
 
@@ -126,7 +126,7 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
             self.close()
 
     def lose(self) -> None:
-        """Abandon a file that nobody refers to any more, with a warning."""
+        """Abandon a file without any reference to it, with a warning."""
         if not self.abandoned:
             self.abandon()
             warnings.warn(
@@ -150,8 +150,13 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
             os.close(handle)
             self._file = Path(name)
             self._remove = weakref.finalize(self, _remove, self._file)
-        with self._file.open("ab") as file:
-            file.write(piece)
+        try:
+            with self._file.open("ab") as file:
+                file.write(piece)
+        except BaseException:
+            # The file may hold a part of the piece, which a later flush would repeat.
+            self.abandon()
+            raise
 
     def _forget(self) -> None:
         self._small = b""
@@ -160,10 +165,10 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
 
 
 class BranchTransaction(Transaction):  # type: ignore[misc]
-    """Files that appear together at the end, by ``Branch.put_many``.
+    """Files staged together at the end, by ``Branch.put_many``.
 
-    Up to 500 files of one branch appear at the same moment; more, and other branches, follow.
-    Nothing appears if the block ends in an exception, or while one of the files is open.
+    Up to 500 files of a branch appear at the same moment; more, and other branches, follow.
+    Nothing appears if the block ends in an exception, or while any of the files is open.
     """
 
     fs: Any
@@ -198,7 +203,7 @@ class BranchTransaction(Transaction):  # type: ignore[misc]
 
 
 class _Layer:
-    """A stream that writes into a staged file, and closes or abandons the file with itself."""
+    """A stream into a staged file, which is closed or abandoned together with the stream."""
 
     staged: StagedFile | None = None
 

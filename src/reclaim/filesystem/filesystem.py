@@ -167,7 +167,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         detail: bool = False,
         **options: Any,
     ) -> Any:
-        """All files below a folder; without a ``maxdepth`` from one listing of the ref."""
+        """All files below a folder; without a ``maxdepth`` from a single listing of the ref."""
         path = self._strip_protocol(path)
         place = _place(path)
         if maxdepth is not None or not place.ref:
@@ -186,7 +186,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return dict(sorted(infos.items())) if detail else sorted(infos)
 
     def _below(self, path: str, place: RefPath) -> Iterator[Info]:
-        """All files below a folder, and the folders that hold them, from the folder itself on."""
+        """All files below a folder, and their folders, with the folder itself."""
         reader = self._reader(place)
         base = _base(path, place)
         folders: set[str] = set()
@@ -223,7 +223,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_options: Any
     ) -> bytes:
-        """The bytes of a file or of a range, in one request. Limits are those of a slice."""
+        """The bytes of a file or of a range, in a single request. Limits are those of a slice."""
         path = self._strip_protocol(path)
         source = self._object(path)
         first, last, _ = slice(start, end).indices(source.entry.size)
@@ -279,7 +279,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         maxdepth: int | None = None,
         **options: Any,
     ) -> None:
-        """Move files. A single file on one branch moves in one transaction and keeps its date."""
+        """Move files. A single file moves on its branch in a transaction, and keeps its date."""
         if isinstance(path1, str) and isinstance(path2, str) and not path2.endswith("/"):
             old, new = self._strip_protocol(path1), self._strip_protocol(path2)
             source, target = _place(old), _place(new)
@@ -292,7 +292,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Delete files: those of one branch in one transaction."""
+        """Delete files: those of a branch in a single transaction."""
         deleted: dict[RefPath, set[str]] = defaultdict(set)
         for name in self.expand_path(path):
             info = self.info(name)
@@ -331,8 +331,8 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Open a file to read (``r``), to write (``w``) or to write a new file (``x``).
 
         A written file is staged when it is closed, and not staged if its ``with`` block ends in
-        an exception. A library that closes its files after an error stages what it wrote until
-        then; use a ``transaction`` around it.
+        an exception. A library that closes its files after an error stages a part; use a
+        ``transaction`` around it.
         """
         is_binary = "b" in mode
         if "r" in mode or (is_binary and compression is None):
@@ -353,7 +353,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         **options: Any,
     ) -> Any:
         if mode == "rb":
-            # An unpickled file says the size that it had.
+            # An unpickled file says its former size.
             options.pop("size", None)
             source = self._object(path)
             info = _file(path, source.entry)
@@ -408,7 +408,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 raise
 
     def _target(self, path: str) -> tuple[Branch, str]:
-        """The branch and the path in it that are to be written."""
+        """The branch and the path in it to write."""
         place = _place(path)
         if not place.path:
             raise _is_a_folder(path)
