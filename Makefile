@@ -51,7 +51,7 @@ schemas: setup ## Write docs/schemas and docs/reference/commands.md from the pro
 	$(BIN)/python scripts/commands.py
 
 docs: setup ## Build the documentation into build/site
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lock: ## Write constraints.txt anew from all Pythons found
 	"$$(scripts/setup.sh --print-python)" scripts/lock.py

@@ -22,7 +22,7 @@ _LOADED = re.compile(
 def build(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     mkdocs = Path(sys.executable).with_name("mkdocs")
     return subprocess.run(
-        [mkdocs, "build", "--quiet", "--strict", "--site-dir", folder, *options],
+        [mkdocs, "build", "--strict", "--site-dir", folder, *options],
         cwd=ROOT,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -35,7 +35,7 @@ def build(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     built = build(folder)
-    assert (built.returncode, built.stderr) == (0, "")
+    assert built.returncode == 0, built.stderr
     return folder
 
 
