@@ -20,6 +20,7 @@ PAGES = (
     "docs/tutorials/nightly.md",
     "docs/tutorials/review.md",
     "docs/tutorials/terminusdb.md",
+    "docs/how-to/leases.md",
     "docs/how-to/quarantine-and-undo.md",
     "docs/how-to/schedule.md",
     "docs/reference/exit-codes.md",
