@@ -13,7 +13,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
 
 # From bottom to top. Rooms on one level do not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("cycles", "errors", "ids", "process", "safety"),
+    ("cycles", "errors", "ids", "process", "safety", "text"),
     ("model",),
     ("run_record",),
     ("clock",),
@@ -27,7 +27,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("stores",),
     ("engine",),
     ("run",),
-    ("report",),
+    ("report", "progress"),
+    ("api",),
     ("testing",),
     ("demo",),
     ("cli",),
@@ -41,7 +42,7 @@ PURE_MAY_IMPORT = {"errors", "model"}
 PURE_BANNED = {"pyspark", "sqlalchemy", "obstore", "pyarrow", "time"}
 
 LIBRARY_ROOMS = {
-    "pyspark": {"engine", "stores", "run"},
+    "pyspark": {"engine", "stores", "run", "api"},
     "sqlalchemy": {"catalog"},
     "obstore": {"storage"},
 }

@@ -24,11 +24,15 @@ PAGES = (
     "docs/how-to/quarantine-and-undo.md",
     "docs/how-to/schedule.md",
     "docs/reference/exit-codes.md",
+    "docs/python.md",
 )
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_examples_of_a_page(page: str, shell: Shell, folder: Path) -> None:
+def test_the_examples_of_a_page(
+    page: str, shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
     if page.endswith("terminusdb.md"):
         unpack("archive", folder).folder.rename(folder / "storage")
     likeness = Likeness(str(folder))

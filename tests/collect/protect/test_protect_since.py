@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from reclaim.errors import Conflict, PlanRefused
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
 from tests.collect.helpers.uncommitted import address, settle
@@ -17,7 +17,7 @@ from tests.collect.protect.test_protect import memory_files, protect
 from tests.lifecycle.logs import LOGS
 from tests.lifecycle.ruled import plan_rules
 
-PLANS: dict[str, Callable[[World], Plan]] = {
+PLANS: dict[str, Callable[[World], WrittenPlan]] = {
     "plan": lambda world: world.plan(allowed_fraction=1.0),
     "uncommitted": lambda world: world.uncommitted(Mode.FULL, allowed_fraction=1.0),
     "rules": lambda world: plan_rules(world, LOGS),

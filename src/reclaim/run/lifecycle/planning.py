@@ -54,7 +54,7 @@ from reclaim.run.plan.plan_kind import (
     PlanKind,
     WhyFull,
 )
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.record.checkpoints import (
     Kind,
     Start,
@@ -89,7 +89,7 @@ def plan_lifecycle(
     *,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
-) -> Plan:
+) -> WrittenPlan:
     """Find what lifecycle rules match wherever something refers to it, and write it down."""
     if not isinstance(store.format, IndexesEntries):
         raise InvalidInput(

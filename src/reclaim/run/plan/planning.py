@@ -87,7 +87,7 @@ class PlanOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WrittenPlan:
     """A plan and where it is."""
 
     place: Place
@@ -104,13 +104,13 @@ def make_plan(
     *,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
-) -> Plan:
+) -> WrittenPlan:
     """Find what may go, write it down, and let the store note what the plan hashes to."""
     plan = find_candidates(store, engine, options, kind, watcher=watcher, opener=opener)
     return record_plan(store, plan)
 
 
-def record_plan(store: Store, plan: Plan) -> Plan:
+def record_plan(store: Store, plan: WrittenPlan) -> WrittenPlan:
     """Let the store note what a plan hashes to, if it can: to plan, one need not write there."""
     try:
         store.record_plan(plan.document.run, plan.document.digest)
@@ -128,7 +128,7 @@ def find_candidates(
     besides: str | None = None,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
-) -> Plan:
+) -> WrittenPlan:
     """Find what may go, and write it down. The store is not told.
 
     ``besides`` is a run that goes on with what it took before: what it promised is not spared.
@@ -160,7 +160,7 @@ class Planning:
         self._live: frozenset[SnapshotId] = frozenset()
         """The snapshots that were observed as live."""
 
-    def run(self, run: str, stages: Stages) -> Plan:
+    def run(self, run: str, stages: Stages) -> WrittenPlan:
         for _ in range(ROUNDS):
             self._live = frozenset()
             context = self._begin(run, stages)
@@ -190,7 +190,7 @@ class Planning:
             store, self._engine, run, place, margins, self._opener, stages, now, young
         )
 
-    def _attempt(self, context: PlanContext) -> Plan:
+    def _attempt(self, context: PlanContext) -> WrittenPlan:
         """The plan; where a checkpoint turns out to be of no use, a plan without any."""
         kind = self._make_kind(context, None)
         try:
@@ -217,7 +217,7 @@ class Planning:
             return False
         return not self._live <= {snapshot.id for snapshot in seen.snapshots}
 
-    def _plan(self, context: PlanContext, kind: PlanKind) -> Plan:
+    def _plan(self, context: PlanContext, kind: PlanKind) -> WrittenPlan:
         store, engine, options = self._store, self._engine, self._options
         stage, work = context.stages.stage, context.work
         with stage("check"):
@@ -328,7 +328,7 @@ class Planning:
         made = summarize(store, findings)
         check_fraction(made)
         # As it is here, not as it can be read: others may be able to write there.
-        return Plan(context.place, plan_file.write(context.storage, context.place, made))
+        return WrittenPlan(context.place, plan_file.write(context.storage, context.place, made))
 
     def _inventory(self) -> Objects | None:
         given = self._options.inventory

@@ -39,7 +39,7 @@ from reclaim.run.plan.plan_kind import (
     PlanKind,
     WhyFull,
 )
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.record.checkpoints import (
     Kind,
     Start,
@@ -79,7 +79,7 @@ def plan_uncommitted(
     *,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
-) -> Plan:
+) -> WrittenPlan:
     """Find what nothing refers to, looking at no more than is needed, and write it down."""
     if not isinstance(store.format, IndexesEntries):
         raise InvalidInput(

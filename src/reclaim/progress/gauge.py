@@ -14,7 +14,7 @@ SOON = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class Progress:
     """How far a stage is. Without a unit nothing has been counted yet."""
 
     stage: str
@@ -24,6 +24,8 @@ class Reading:
     done: int = 0
     total: int | None = None
     unit: str = ""
+    finished: bool = False
+    """Whether the stage has ended."""
 
     @property
     def rate(self) -> float | None:
@@ -80,9 +82,9 @@ class Gauge:
         self._before = meter.units().get(self.stage.unit, 0)
         self._meter = meter
 
-    def read(self, now: float) -> Reading:
+    def read(self, now: float) -> Progress:
         """The progress that tasks have told; where they told none, how many have finished."""
-        reading = Reading(self.stage.name, self.stage.run, now - self._began)
+        reading = Progress(self.stage.name, self.stage.run, now - self._began)
         if self._meter is None:
             return reading
         unit, total = self.stage.unit, self.stage.total
