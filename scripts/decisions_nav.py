@@ -8,6 +8,8 @@ from typing import Any
 
 def on_config(config: Any) -> Any:
     folder = Path(config["docs_dir"])
-    pages = sorted((folder / "decisions").glob("*.md"))
+    pages = sorted(
+        (folder / "decisions").glob("*.md"), key=lambda page: (page.stem != "index", page)
+    )
     config["nav"].append({"Decisions": [page.relative_to(folder).as_posix() for page in pages]})
     return config

@@ -1,7 +1,7 @@
 """Plan: edit the history by rules, and delete nothing.
 
 The history is read and decided on in this process, without an engine and without a listing. The
-plan is written down, reviewed and applied like any other (decision 0064).
+plan is written down, reviewed and applied like any other (decision 0032).
 """
 
 from __future__ import annotations
