@@ -22,7 +22,7 @@ from reclaim.catalog import Catalog
 from reclaim.engine.tasks.inventory import find_inventory
 from reclaim.engine.tasks.parts import Place
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.storage import ObjectStorage
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
@@ -46,7 +46,7 @@ def _imported(batches: Any) -> Any:
     yield from batches
 
 
-def _plan(made: Made, spark: Any, *, inventory: bool = False, out: str = "plan") -> Plan:
+def _plan(made: Made, spark: Any, *, inventory: bool = False, out: str = "plan") -> WrittenPlan:
     place = made.folder / out
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()

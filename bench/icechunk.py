@@ -33,7 +33,7 @@ from reclaim.policy import Policy, Rules
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.plan.decide import KEEPS_ALL
 from reclaim.run.plan.history_only import decide_history
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.icechunk.envelope import FileType, unwrap
 from reclaim.stores.icechunk.manifest_file import decode_manifest, decode_payload
@@ -53,7 +53,7 @@ EVERYTHING_IS_OLD = Margins(objects=timedelta(0))
 
 def _plan(
     location: str, spark: Any, place: Path | None = None, *, policy: Policy = KEEPS_ALL
-) -> Plan:
+) -> WrittenPlan:
     options = PlanOptions(policy=policy, margins=EVERYTHING_IS_OLD, allowed_fraction=1)
     if place is not None:
         place.mkdir()

@@ -30,7 +30,7 @@ from reclaim.policy.lifecycle import StoredLifecycle, date_rules, encode_lifecyc
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.lifecycle import planning
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
-from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan
 from reclaim.stores.catalog import CatalogStore
 
 COMMITS = 500
@@ -127,7 +127,7 @@ def _store(made: History) -> CatalogStore:
     return CatalogStore(made.catalog.workspace("bench"))
 
 
-def _plan(made: History, spark: Any, day: date, out: str, *, full: bool = False) -> Plan:
+def _plan(made: History, spark: Any, day: date, out: str, *, full: bool = False) -> WrittenPlan:
     place = made.folder / out
     place.mkdir()
     options = PlanOptions(margins=SOON, place=Place(place.as_uri(), ""), allowed_fraction=1.0)

@@ -21,7 +21,7 @@ from reclaim.catalog.database.schema import branches as branch_rows
 from reclaim.catalog.database.schema import staged_entries
 from reclaim.engine.tasks.parts import Place
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan
 from reclaim.run.record.checkpoints import Mode
 from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
 from reclaim.storage import KeyRange, ObjectStorage
@@ -109,7 +109,7 @@ def _store(made: Made) -> CatalogStore:
     return CatalogStore(made.catalog.workspace("bench"))
 
 
-def _plan(made: Made, spark: Any, mode: Mode) -> Plan:
+def _plan(made: Made, spark: Any, mode: Mode) -> WrittenPlan:
     place = made.folder / f"plan-{mode}"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()

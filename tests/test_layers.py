@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.fast
+
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
 
 # From bottom to top. Rooms on one level do not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("cycles", "errors", "ids", "process", "safety"),
+    ("cycles", "errors", "ids", "process", "safety", "text"),
     ("model",),
     ("run_record",),
     ("clock",),
@@ -27,7 +29,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("stores", "filesystem"),
     ("engine",),
     ("run",),
-    ("report",),
+    ("report", "progress"),
+    ("api",),
     ("testing",),
     ("demo",),
     ("cli",),
@@ -41,7 +44,7 @@ PURE_MAY_IMPORT = {"errors", "model"}
 PURE_BANNED = {"pyspark", "sqlalchemy", "obstore", "pyarrow", "time"}
 
 LIBRARY_ROOMS = {
-    "pyspark": {"engine", "stores", "run"},
+    "pyspark": {"engine", "stores", "run", "api"},
     "sqlalchemy": {"catalog"},
     "obstore": {"storage"},
     "fsspec": {"filesystem"},

@@ -1,29 +1,75 @@
-"""Reclaim decides what a versioned data store must keep, shows what can go and why, and deletes it.
+"""Reclaim decides what a versioned data store must keep, shows what can be deleted and why, and
+deletes it.
 
-from reclaim import Catalog
+    import reclaim
 
-with Catalog.init(".reclaim") as catalog:
-    repo = catalog.create_repository("sales")
-    main = repo.branch("main")
-    main.put("2026/orders.csv", b"id,amount\\n1,20\\n")
-    main.commit("First orders")
+    with reclaim.open_store("sales") as store:
+        plan = store.plan(reclaim.Policy(keep_last=30))
+        print(plan.summary.objects, plan.summary.by_reason)
+        run = plan.apply(quarantine="14d")
+        run.undo()
+
+The names in ``__all__`` and ``reclaim.errors`` are public.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from reclaim import errors
+    from reclaim.api.plan import Plan, PlanSummary, open_plan
+    from reclaim.api.run import Run
+    from reclaim.api.store import GcResult, OpenStore, list_stores, open_catalog, open_store
     from reclaim.catalog import Catalog
+    from reclaim.errors import ReclaimError
+    from reclaim.policy import Policy
+    from reclaim.progress.gauge import Progress
 
-__all__ = ["Catalog"]
+__all__ = [
+    "Catalog",
+    "GcResult",
+    "OpenStore",
+    "Plan",
+    "PlanSummary",
+    "Policy",
+    "Progress",
+    "ReclaimError",
+    "Run",
+    "errors",
+    "list_stores",
+    "open_catalog",
+    "open_plan",
+    "open_store",
+]
 __version__ = "0.1.0"
+
+_MODULES = {
+    "Catalog": "catalog",
+    "GcResult": "api.store",
+    "OpenStore": "api.store",
+    "Plan": "api.plan",
+    "PlanSummary": "api.plan",
+    "Policy": "policy",
+    "Progress": "progress.gauge",
+    "ReclaimError": "errors",
+    "Run": "api.run",
+    "list_stores": "api.store",
+    "open_catalog": "api.store",
+    "open_plan": "api.plan",
+    "open_store": "api.store",
+}
+"""The module of each name. It is loaded when it is asked for, so that `reclaim --help` is quick."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load the catalog when it is asked for, so that `reclaim --help` is quick."""
-    if name == "Catalog":
-        from reclaim.catalog import Catalog
+    if name == "errors":
+        return import_module("reclaim.errors")
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"reclaim.{_MODULES[name]}"), name)
 
-        return Catalog
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -29,7 +29,7 @@ from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.plan.decide import KEEPS_ALL, decide
 from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import Group
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.storage import ObjectStorage, Storage, hashed_files
 from reclaim.stores.registry import find
 from reclaim.testing import ClockedStorage, FakeClock
@@ -149,7 +149,7 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
         )
 
 
-def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Plan, Applied]:
+def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[WrittenPlan, Applied]:
     """Plan and apply, as the commands of these names do."""
 
     store, opener = find(catalog, REPOSITORY), _opener(clock)

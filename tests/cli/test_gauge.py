@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from reclaim.cli.progress.gauge import Gauge, span
 from reclaim.engine.base import Tasks
+from reclaim.progress.gauge import Gauge, span
 from reclaim.run.record.stages import Stage
 
 

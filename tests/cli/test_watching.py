@@ -12,7 +12,8 @@ import pytest
 
 from reclaim.cli.options.verbosity import CURRENT, Verbosity
 from reclaim.cli.progress.logs import logging_to_stderr
-from reclaim.cli.progress.watching import LogLines, MinuteLines, Nothing, Watch, watching
+from reclaim.cli.progress.watching import LogLines, MinuteLines, watching
+from reclaim.progress.watch import Nothing, Watch
 from reclaim.run.record.stages import Stage, Stages
 from tests.cli.conftest import CommandLine
 from tests.cli.test_gauge import SetMeter

@@ -16,15 +16,23 @@ from tests.terminus.samples import unpack
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
-    "docs/start/catalog.md",
-    "docs/start/nightly.md",
-    "docs/start/review.md",
-    "docs/start/terminusdb.md",
+    "docs/tutorials/catalog.md",
+    "docs/tutorials/nightly.md",
+    "docs/tutorials/review.md",
+    "docs/tutorials/terminusdb.md",
+    "docs/how-to/leases.md",
+    "docs/how-to/quarantine-and-undo.md",
+    "docs/how-to/schedule.md",
+    "docs/reference/exit-codes.md",
+    "docs/python.md",
 )
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_examples_of_a_page(page: str, shell: Shell, folder: Path) -> None:
+def test_the_examples_of_a_page(
+    page: str, shell: Shell, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
     if page.endswith("terminusdb.md"):
         unpack("archive", folder).folder.rename(folder / "storage")
     likeness = Likeness(str(folder))

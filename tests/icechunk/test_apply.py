@@ -17,7 +17,7 @@ from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import Conflict
 from reclaim.model import SnapshotId
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run.undo.undo_run import undo_run
 from reclaim.storage import ObjectStorage, Storage
@@ -34,7 +34,7 @@ __all__ = ["bare", "plain"]
 spec_2 = pytest.mark.skipif(NEWEST_SPEC < 2, reason="the installed library writes spec 1 only")
 
 
-def apply(written: WrittenRepository, made: Plan, storage: Storage | None = None) -> None:
+def apply(written: WrittenRepository, made: WrittenPlan, storage: Storage | None = None) -> None:
     store = IcechunkStore(str(written.folder), storage=storage)
     apply_plan(store, LocalEngine(), made.place, removal=DELETE)
 

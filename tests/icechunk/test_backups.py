@@ -13,7 +13,7 @@ import pytest
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import InvalidInput, PlanRefused
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.undo.undo_run import undo_run
 from reclaim.stores.icechunk.format import OLD_BACKUP, SNAPSHOT
@@ -50,7 +50,7 @@ def log(written: WrittenRepository) -> list[Any]:
     return [(one.kind, one.updated_at) for one in written.reopened().repository.ops_log()]
 
 
-def plan_backups(written: WrittenRepository) -> tuple[IcechunkStore, Plan]:
+def plan_backups(written: WrittenRepository) -> tuple[IcechunkStore, WrittenPlan]:
     store = IcechunkStore(str(written.folder))
     store.collect_backups()
     options = PlanOptions(margins=Margins(objects=DAY), allowed_fraction=1)

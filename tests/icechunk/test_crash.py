@@ -20,7 +20,7 @@ import pytest
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks import deleting
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.purge.purge import purge
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.undo.undo_run import undo_run
@@ -85,11 +85,11 @@ class World:
     def _open(self, _url: str) -> Storage:
         return self._storage
 
-    def plan(self) -> Plan:
+    def plan(self) -> WrittenPlan:
         options = PlanOptions(margins=Margins(objects=DAY), allowed_fraction=1)
         return make_plan(self.store(), self._engine(nothing), options, opener=self._open)
 
-    def apply(self, plan: Plan, removal: Removal, step: Step = nothing) -> None:
+    def apply(self, plan: WrittenPlan, removal: Removal, step: Step = nothing) -> None:
         apply_plan(self.store(), self._engine(step), plan.place, removal=removal, opener=self._open)
 
     def undo(self, run: str, step: Step = nothing) -> None:
@@ -181,7 +181,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 class Scene:
     """A plan, and what was there and could be read when it was made."""
 
-    plan: Plan
+    plan: WrittenPlan
     frozen: Frozen
     every: dict[str, set[str]]
     seen: object

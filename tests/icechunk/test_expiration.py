@@ -19,7 +19,7 @@ from reclaim.model import SnapshotId
 from reclaim.policy import Policy, Rules
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.undo.undo_run import undo_run
 from reclaim.run_record import Phase
@@ -67,7 +67,7 @@ def open_store(written: WrittenRepository) -> IcechunkStore:
     return IcechunkStore(str(written.folder))
 
 
-def apply(written: WrittenRepository, made: Plan, removal: Removal = DELETE) -> Applied:
+def apply(written: WrittenRepository, made: WrittenPlan, removal: Removal = DELETE) -> Applied:
     return apply_plan(open_store(written), LocalEngine(), made.place, removal=removal)
 
 

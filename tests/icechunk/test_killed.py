@@ -21,7 +21,7 @@ import pytest
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.policy import Policy, Rules, policy_document
 from reclaim.run.doctor.doctor import examine_store
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run_record import Phase
 from reclaim.stores.findings import Level
 from reclaim.stores.icechunk.store import IcechunkStore
@@ -76,7 +76,7 @@ class Repository:
         tip = next(iter(self.written.repository.ancestry(branch="main")))
         return Policy(Rules(older_than=tip.written_at))
 
-    def plan(self, policy: Policy | None = None) -> Plan:
+    def plan(self, policy: Policy | None = None) -> WrittenPlan:
         options = PlanOptions(
             margins=Margins(objects=timedelta(0)),
             allowed_fraction=1,

@@ -16,7 +16,7 @@ from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.errors import Conflict, Corrupt, NotFound, ReclaimError, Refused, UnknownVersion
 from reclaim.model import StoredObject
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.plan.snapshot_reasons import TOO_YOUNG
 from reclaim.storage import Storage
 from reclaim.stores.icechunk.envelope import FileType
@@ -87,7 +87,7 @@ def test_nothing_is_read_twice(written: WrittenRepository) -> None:
     assert set(reads.values()) == {1}
 
 
-def reasons(made: Plan) -> dict[str, list[str]]:
+def reasons(made: WrittenPlan) -> dict[str, list[str]]:
     """Why each snapshot stays or goes."""
     rows = read_part(open_storage(made.place.url), made.document.snapshots.part)
     return {row["id"]: row["reasons"] for row in rows.select(["id", "reasons"]).to_pylist()}

@@ -12,7 +12,7 @@ import pytest
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.errors import Conflict
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.sweep.removal import DELETE
 from reclaim.storage import Storage
 from reclaim.stores.icechunk.store import IcechunkStore
@@ -64,11 +64,11 @@ class Bucket:
         self.written.reopened().write(100 + self._made, name, chunks=1)
         self.expected[name] = 100 + self._made
 
-    def plan(self, step: Step = lambda _step: None) -> Plan:
+    def plan(self, step: Step = lambda _step: None) -> WrittenPlan:
         return make_plan(IcechunkStore(self.url), LocalEngine(step=step), SOON)
 
     def apply(
-        self, made: Plan, step: Step = lambda _step: None, storage: Storage | None = None
+        self, made: WrittenPlan, step: Step = lambda _step: None, storage: Storage | None = None
     ) -> None:
         store = IcechunkStore(self.url, storage=storage)
         apply_plan(store, LocalEngine(step=step), made.place, removal=DELETE)

@@ -12,7 +12,7 @@ from typing import Any
 
 from reclaim.engine.local.engine import LocalEngine
 from reclaim.engine.tasks.parts import open_storage, read_part
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.stores.icechunk.store import IcechunkStore
 from reclaim.stores.observation import Margins
 from tests.icechunk.repositories import FOLDERS, WrittenRepository
@@ -22,14 +22,14 @@ DAY = timedelta(days=1)
 
 def plan(
     written: WrittenRepository, step: Callable[[str], None] = lambda _step: None, **options: Any
-) -> Plan:
+) -> WrittenPlan:
     """A plan for what is older than a day."""
     store = IcechunkStore(str(written.folder))
     asked = PlanOptions(margins=Margins(objects=DAY), allowed_fraction=1, **options)
     return make_plan(store, LocalEngine(step=step), asked)
 
 
-def candidates(made: Plan) -> dict[str, set[str]]:
+def candidates(made: WrittenPlan) -> dict[str, set[str]]:
     """The names of the objects that would go, by folder."""
     found: dict[str, set[str]] = {folder: set() for folder in FOLDERS}
     storage = open_storage(made.place.url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.stores.observation import Margins
 from tests.collect.helpers.world import NAME, World
 from tests.lifecycle.ruled import Rules, plan_rules
@@ -44,7 +44,7 @@ def _fill(world: World) -> None:
         world.clock.advance(days=1)
 
 
-def planned(world: World, rules: Rules = LOGS) -> Plan:
+def planned(world: World, rules: Rules = LOGS) -> WrittenPlan:
     return plan_rules(week(world), rules)
 
 

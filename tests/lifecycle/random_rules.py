@@ -10,7 +10,7 @@ from typing import Any
 
 from reclaim.engine.base import Engine
 from reclaim.errors import ReclaimError
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.stores.observation import Margins
 from tests.collect.helpers.histories import MORE_KINDS, NOT_NOW, PATHS, do
 from tests.collect.helpers.world import NAME, World
@@ -92,7 +92,7 @@ def run(
     seen.carried += len(gone & were_held)
 
 
-def compare(world: World, rules: Rules, seen: Seen, *, engine: Engine | None = None) -> Plan:
+def compare(world: World, rules: Rules, seen: Seen, *, engine: Engine | None = None) -> WrittenPlan:
     """A plan that takes and holds what the oracle says, and what a full one does."""
     goes, holds = expected(world, rules)
     plan = plan_rules(world, rules, engine=engine)
@@ -111,7 +111,7 @@ def compare(world: World, rules: Rules, seen: Seen, *, engine: Engine | None = N
     return plan
 
 
-def end(world: World, plan: Plan, choice: random.Random) -> None:
+def end(world: World, plan: WrittenPlan, choice: random.Random) -> None:
     """Apply a plan, or part of it, or not at all."""
     how = choice.random()
     if how < 0.2:

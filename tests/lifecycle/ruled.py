@@ -12,7 +12,7 @@ from reclaim.engine.tasks.parts import read_part
 from reclaim.policy.lifecycle import StoredLifecycle, date_rules, encode_lifecycle, read_lifecycle
 from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 from reclaim.run.plan.plan_document import Lifecycle
-from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan
 from tests.catalog import raw
 from tests.collect.helpers.world import World, opening
 from tests.lifecycle.oracle import verdicts
@@ -33,7 +33,7 @@ def plan_rules(
     full: bool = False,
     engine: Engine | None = None,
     **options: Any,
-) -> Plan:
+) -> WrittenPlan:
     """A plan of lifecycle rules, which are stored first."""
     set_rules(world, rules)
     asked = LifecycleOptions(read_lifecycle(json.dumps(rules)), full=full)
@@ -47,12 +47,12 @@ def plan_rules(
     )
 
 
-def section(plan: Plan) -> Lifecycle:
+def section(plan: WrittenPlan) -> Lifecycle:
     assert plan.document.lifecycle is not None
     return plan.document.lifecycle
 
 
-def held(world: World, plan: Plan) -> dict[str, list[str]]:
+def held(world: World, plan: WrittenPlan) -> dict[str, list[str]]:
     """What is held, and by what."""
     rows = [read_part(world.storage, file.part) for file in section(plan).held]
     return {row["address"]: row["held_by"] for table in rows for row in table.to_pylist()}

@@ -9,7 +9,7 @@ import pytest
 
 from reclaim.engine.tasks import index
 from reclaim.errors import IncompleteRead, Partial
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import MoveToQuarantine
 from tests.collect.helpers.world import NAME, At, World, stepped
 from tests.lifecycle.logs import LOGS, OLD, missing, week
@@ -116,7 +116,7 @@ def test_a_checkpoint_made_during_an_undo_does_not_count(logs: World) -> None:
     prefix = f"repos/{logs.repo.uid}/"
     lost, *_ = sorted(logs.aside())
     logs.storage.delete(f"{prefix}_reclaim/quarantine/{first}/{lost.removeprefix(prefix)}")
-    plans: list[Plan] = []
+    plans: list[WrittenPlan] = []
     begun = At("after finish", lambda: plans.append(plan_rules(logs, LOGS)))
     with pytest.raises(Partial):
         logs.undo(first, store=stepped(logs.store(), begun))

@@ -15,7 +15,7 @@ from sqlalchemy import update
 from reclaim.catalog.database.schema import runs
 from reclaim.run.plan import plan_file
 from reclaim.run.plan.plan_document import Lifecycle, Uncommitted, hash_of
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.checkpoints import Checkpoint, CheckpointManifest, Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import SavedManifest
@@ -30,19 +30,19 @@ from tests.support.soak import SOAK
 NOTHING: Rules = {"nothing": {"prefix": "nothing/", "days": 1}}
 
 
-def by_rules(world: World, *, full: bool = False, rules: Rules = LOGS) -> Plan:
+def by_rules(world: World, *, full: bool = False, rules: Rules = LOGS) -> WrittenPlan:
     return plan_rules(world, rules, full=full)
 
 
-def uncommitted(world: World, *, full: bool = False) -> Plan:
+def uncommitted(world: World, *, full: bool = False) -> WrittenPlan:
     mode = Mode.FULL if full else Mode.INCREMENTAL
     return world.uncommitted(mode, allowed_fraction=1.0)
 
 
-KINDS: dict[str, Callable[..., Plan]] = {"uncommitted": uncommitted, "lifecycle": by_rules}
+KINDS: dict[str, Callable[..., WrittenPlan]] = {"uncommitted": uncommitted, "lifecycle": by_rules}
 
 
-def section(plan: Plan) -> Uncommitted | Lifecycle:
+def section(plan: WrittenPlan) -> Uncommitted | Lifecycle:
     found = plan.document.incremental
     assert found is not None
     return found
@@ -56,7 +56,7 @@ def left_by(world: World) -> CheckpointManifest:
     return found.manifest
 
 
-def decides_as_a_full_run(world: World, kind: str, mode: Mode = Mode.INCREMENTAL) -> Plan:
+def decides_as_a_full_run(world: World, kind: str, mode: Mode = Mode.INCREMENTAL) -> WrittenPlan:
     plan, full = KINDS[kind](world), KINDS[kind](world, full=True)
     assert section(plan).mode == mode, section(plan).why
     there = world.there()

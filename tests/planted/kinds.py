@@ -14,13 +14,13 @@ BUGS: dict[str, Bug] = {
         test=f"{KINDS}::test_options_that_do_not_go_together[--uncommitted --keep-last 3-plan]",
     ),
     "a kind without rules goes by the stored policy": Bug(
-        "reclaim.cli.options.kinds",
-        right="        return rules if with_rules else RuleOptions(no_policy=True)\n",
-        wrong="        return rules\n",
+        "reclaim.api.options",
+        right="policy = self.policy if self.request.kind in WITH_RULES else Policy()\n",
+        wrong="policy = self.policy\n",
         test=f"{KINDS}::test_a_stored_policy_is_for_kinds_with_rules[--lifecycle]",
     ),
     "an error of one store stops the collection of the others": Bug(
-        "reclaim.run.gc",
+        "reclaim.api.gc",
         right="        except Exception as error:\n            outcome = StoreOutcome(",
         wrong="        except OSError as error:\n            outcome = StoreOutcome(",
         test="tests/cli/test_collect.py::test_gc_of_all_goes_on_after_a_failure",

@@ -10,7 +10,7 @@ MOMENTS = "tests/catalog/test_moments.py"
 
 BUGS: dict[str, Bug] = {
     "a name that fits several runs is the first of them": Bug(
-        "reclaim.cli.options.run_names",
+        "reclaim.api.run",
         right="    if len(fitting) > 1:\n",
         wrong="    if not fitting:\n",
         test=f"{RETENTION}::test_a_name_that_fits_several_runs_undoes_none",

@@ -40,8 +40,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a setting shortens the margin of a store that others write": Bug(
         "reclaim.cli.options.plan_options",
-        right="margins=margins if by_option else _safe_margins(margins, store),",
-        wrong="margins=margins,",
+        right="min_age if by_option else _safe_age(min_age, store),",
+        wrong="min_age,",
         test=OTHERS_STORES,
     ),
     "a setting ends the quarantine of a store that others write": Bug(

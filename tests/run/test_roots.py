@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.roots import roots
 from reclaim.run.roots.request import RootRequest, holding
 from reclaim.stores.observation import Observation
@@ -17,7 +17,7 @@ from tests.lifecycle.ruled import plan_rules
 from tests.planted.roots import TESTS
 
 __all__ = ["local", "tmp_path"]
-PLANS: dict[str, Callable[[World], Plan]] = {
+PLANS: dict[str, Callable[[World], WrittenPlan]] = {
     "collection": lambda world: world.plan(),
     "uncommitted": lambda world: world.uncommitted(),
     "lifecycle": lambda world: plan_rules(world, {"logs": {"prefix": "", "days": 1}}),

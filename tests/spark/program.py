@@ -26,7 +26,7 @@ from reclaim.engine.spark.session import build_session
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.errors import Conflict
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.uncommitted.planning import plan_uncommitted
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
@@ -96,7 +96,7 @@ class HearingMeter(SparkMeter):
                 self.most = max(self.most, self.tasks().total)
 
 
-def interrupted(store: CatalogStore, engine: SparkEngine, plan: Plan) -> str:
+def interrupted(store: CatalogStore, engine: SparkEngine, plan: WrittenPlan) -> str:
     """Apply, and press Ctrl-C when a task has begun; what the next apply is told."""
     told = ""
     with TemporaryDirectory() as folder:

@@ -26,7 +26,7 @@ from reclaim.engine.tasks.parts import Place, open_storage, read_part
 from reclaim.errors import Corrupt, IncompleteRead, InvalidInput, PlanRefused
 from reclaim.policy import from_options
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.storage import Storage
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
@@ -59,7 +59,7 @@ class Bench:
     def open(self, url: str) -> Storage:
         return self.storage if url == self.storage.url else open_storage(url)
 
-    def plan(self, engine: Engine, name: str, **options: Any) -> Plan:
+    def plan(self, engine: Engine, name: str, **options: Any) -> WrittenPlan:
         place = self.folder / name
         place.mkdir()
         chosen = PlanOptions(place=Place(place.as_uri(), ""), **OPTIONS | options)
@@ -107,7 +107,7 @@ def bench(tmp_path: Path, clock: FakeClock) -> Iterator[Bench]:
     made.catalog.close()
 
 
-def rows(plan: Plan) -> list[Row]:
+def rows(plan: WrittenPlan) -> list[Row]:
     storage = open_storage(plan.place.url)
     found = [
         tuple(row.values())

@@ -20,7 +20,7 @@ from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.tasks.keys import Key, keys_of
 from reclaim.engine.tasks.parts import open_storage, read_part
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run.undo.undo_run import undo_run
 from reclaim.stores.icechunk.store import IcechunkStore
@@ -82,7 +82,7 @@ def test_what_snapshots_list_wherever_it_is_put_together(
     assert len(rows(made)) > 4
 
 
-def rows(made: Plan) -> list[dict[str, Any]]:
+def rows(made: WrittenPlan) -> list[dict[str, Any]]:
     storage = open_storage(made.place.url)
     found = [
         row for file in made.document.files for row in read_part(storage, file.part).to_pylist()

@@ -13,7 +13,7 @@ from reclaim.model import SnapshotId
 from reclaim.policy import Match, Policy, Rules
 from reclaim.run.plan import plan_snapshots
 from reclaim.run.plan.plan_snapshots import PlannedSnapshots
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.plan.snapshot_reasons import CUT_OFF
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.undo.undo_run import undo_run
@@ -40,11 +40,11 @@ def world(folder: Path, clock: FakeClock) -> World:
     return world
 
 
-def decided(world: World, plan: Plan) -> PlannedSnapshots:
+def decided(world: World, plan: WrittenPlan) -> PlannedSnapshots:
     return plan_snapshots.read(world.storage, plan.document.snapshots.part)
 
 
-def reasons(world: World, plan: Plan) -> dict[str, list[str]]:
+def reasons(world: World, plan: WrittenPlan) -> dict[str, list[str]]:
     rows = read_part(world.storage, plan.document.snapshots.part).to_pylist()
     return {row["id"]: row["reasons"] for row in rows}
 

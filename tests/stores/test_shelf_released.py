@@ -12,7 +12,7 @@ from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.model import SnapshotId
 from reclaim.run.apply.apply_plan import CollectionApplying, apply_plan
 from reclaim.run.plan import plan_snapshots
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import Phase
 from reclaim.storage import ObjectStorage, Storage
@@ -48,7 +48,7 @@ def world(folder: Path, clock: FakeClock) -> World:
     return world
 
 
-def going(world: World, plan: Plan) -> set[SnapshotId]:
+def going(world: World, plan: WrittenPlan) -> set[SnapshotId]:
     return set(plan_snapshots.read(world.storage, plan.document.snapshots.part).dead)
 
 
@@ -71,7 +71,7 @@ def around(monkeypatch: pytest.MonkeyPatch, before: Callable[[], object], after:
     monkeypatch.setattr(HeldShelf, "expire_by_library", expire)
 
 
-def killed(world: World, plan: Plan, removal: Removal = WEEK) -> str:
+def killed(world: World, plan: WrittenPlan, removal: Removal = WEEK) -> str:
     """An apply that is killed right after the library has edited; its run."""
 
     def die() -> None:

@@ -13,7 +13,7 @@ from reclaim.ids import new_run_id
 from reclaim.policy import Policy
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.plan.history_only import HistoryDecision, decide_history, plan_history
-from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan
 from reclaim.run.undo.undo_edit import undo_edit
 from reclaim.run_record import EXPIRE, Phase, RunRecord
 from reclaim.stores.abilities import EditsHistory
@@ -30,7 +30,7 @@ class NoEngine(LocalEngine):
 
 def plan_expire(
     of: Repository | Store, policy: Policy, *, refs: Sequence[str] = (), **flags: Any
-) -> Plan:
+) -> WrittenPlan:
     """A plan of the history alone; ``flags`` say whether expired refs are deleted."""
     store = _store(of)
     options = PlanOptions(policy, **flags)
@@ -38,7 +38,7 @@ def plan_expire(
 
 
 def apply_expire(
-    of: Repository | Store, plan: Plan, *, engine: Engine | None = None
+    of: Repository | Store, plan: WrittenPlan, *, engine: Engine | None = None
 ) -> RunRecord | None:
     """Apply a plan; None if that edited nothing."""
     store = _store(of)

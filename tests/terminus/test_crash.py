@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from reclaim.model import SnapshotId
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run_record import Phase
 from tests.support.dying import again, each_death
@@ -22,7 +22,7 @@ class Scene:
     """A plan, and what has happened since it was made: a label, and a layer on a dead one."""
 
     frozen: Frozen
-    plan: Plan
+    plan: WrittenPlan
     past: Past
     back: SnapshotId
     """Dead when it was planned, and labelled now."""
@@ -40,7 +40,7 @@ class Scene:
         return self.past.live | self.past.dead | {self.back}
 
 
-def prepare(world: World) -> tuple[Plan, Past, SnapshotId]:
+def prepare(world: World) -> tuple[WrittenPlan, Past, SnapshotId]:
     past = bury(world)
     back = world.write.layer(values=["back"])
     world.age()

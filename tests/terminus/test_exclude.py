@@ -6,7 +6,7 @@ import pytest
 
 from reclaim.engine.tasks.parts import read_part
 from reclaim.model import SnapshotId
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, Removal
 from tests.terminus.test_promises import EDGES, build, plan, unlabel
 from tests.terminus.world import MOVE, World
@@ -14,7 +14,7 @@ from tests.terminus.world import MOVE, World
 REMOVALS = pytest.mark.parametrize("removal", [DELETE, MOVE], ids=["deleted", "moved"])
 
 
-def addresses(world: World, made: Plan, layer: SnapshotId) -> list[str]:
+def addresses(world: World, made: WrittenPlan, layer: SnapshotId) -> list[str]:
     tables = [read_part(world.storage, file.part, ["address"]) for file in made.document.files]
     every = [address for table in tables for address in table.column("address").to_pylist()]
     return [address for address in every if layer in address]

@@ -10,7 +10,7 @@ import pytest
 
 from reclaim.errors import Partial, Refused
 from reclaim.model import SnapshotId
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import Phase
 from tests.support.dying import Died
@@ -45,7 +45,7 @@ def unlabel(world: World) -> None:
     world.age()
 
 
-def plan(world: World) -> Plan:
+def plan(world: World) -> WrittenPlan:
     return world.plan(allowed_fraction=1.0)
 
 

@@ -23,7 +23,7 @@ from reclaim.errors import (
     UnknownVersion,
 )
 from reclaim.policy import Policy, Rules
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run_record import Phase
 from reclaim.stores.sidecar import leases
 from reclaim.stores.terminus import graph
@@ -39,7 +39,7 @@ def past(world: World) -> Past:
 
 
 def refused(
-    world: World, plan: Plan, kind: type[ReclaimError], *, match: str | None = None
+    world: World, plan: WrittenPlan, kind: type[ReclaimError], *, match: str | None = None
 ) -> ReclaimError:
     """Neither a plan nor an apply of an older one gets anywhere; nothing is marked for long."""
     before = world.there()
@@ -108,7 +108,7 @@ def test_a_label_is_read_under_its_lock(world: World, past: Past) -> None:
     with path.open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.truncate(5)
-        found: list[Plan] = []
+        found: list[WrittenPlan] = []
         planning = threading.Thread(target=lambda: found.append(world.plan()))
         planning.start()
         planning.join(0.3)

@@ -14,7 +14,7 @@ import pytest
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import Corrupt, Gone, OutOfTime, Partial
 from reclaim.model import SnapshotId
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.purge.purge import Purged
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
@@ -368,7 +368,7 @@ def half_applied(world: World) -> tuple[str, SnapshotId, SnapshotId]:
 
 
 def applied_again(world: World, run: str) -> None:
-    world.apply(Plan(Place(*world.store().place(run)), None))  # type: ignore[arg-type]
+    world.apply(WrittenPlan(Place(*world.store().place(run)), None))  # type: ignore[arg-type]
 
 
 def test_an_old_rollup_file_does_not_come_back_without_its_rollup(world: World) -> None:

@@ -13,12 +13,12 @@ from reclaim.engine.tasks.parts import Place, read_part, write_part
 from reclaim.errors import PlanRefused
 from reclaim.run.plan import plan_file
 from reclaim.run.plan.plan_document import File, Group, PlanDocument
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE
 from tests.terminus.world import World, bury
 
 
-def forge(world: World, plan: Plan) -> PlanDocument:
+def forge(world: World, plan: WrittenPlan) -> PlanDocument:
     """Make a plan list all layers that are live, with all hashes and sums right."""
     [file, *_] = plan.document.files
     row = read_part(world.storage, file.part).to_pylist()[0]

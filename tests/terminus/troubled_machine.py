@@ -18,7 +18,7 @@ from hypothesis.stateful import invariant, precondition, rule
 
 from reclaim.errors import LeaseLapsed, Partial, Refused
 from reclaim.model import SnapshotId
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.terminus import observing, roots
 from reclaim.stores.terminus.labels import Label
@@ -63,7 +63,7 @@ class TroubledMachine(Machine):
         os.utime(path, (old, old))
         self.strays[path] = data
 
-    def make_plan(self) -> Plan:
+    def make_plan(self) -> WrittenPlan:
         return self.world.plan(allowed_fraction=1.0)
 
     def dead_line(self, *, archives: bool) -> tuple[SnapshotId, ...]:

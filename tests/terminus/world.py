@@ -22,7 +22,7 @@ from reclaim.engine.tasks.parts import read_part
 from reclaim.model import SnapshotId
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.purge.purge import Purged, purge
 from reclaim.run.sweep.removal import MoveToQuarantine, Removal
 from reclaim.run.undo.undo_run import Undone, undo_run
@@ -86,7 +86,7 @@ class World:
         store: Store | None = None,
         storage: Storage | None = None,
         **options: Any,
-    ) -> Plan:
+    ) -> WrittenPlan:
         found = storage or self.storage
         asked = PlanOptions(**{"margins": self.margins, **options})
         return make_plan(
@@ -95,7 +95,7 @@ class World:
 
     def apply(
         self,
-        plan: Plan,
+        plan: WrittenPlan,
         *,
         step: Step = nothing,
         store: Store | None = None,
@@ -142,7 +142,7 @@ class World:
 
         return opened
 
-    def candidates(self, plan: Plan) -> set[str]:
+    def candidates(self, plan: WrittenPlan) -> set[str]:
         """The addresses that a plan lists."""
         rows = [read_part(self.storage, file.part) for file in plan.document.files]
         return {address for table in rows for address in table["address"].to_pylist()}

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from reclaim.cli.config.settings import LOCAL, Settings, current
 from reclaim.cli.options.panels import ENGINE
-from reclaim.cli.progress.watching import Watch, watching
+from reclaim.cli.progress.watching import watching
 from reclaim.cli.views.exits import DEBUG_VARIABLE
-from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from reclaim.api.work import EngineChoice, Work
     from reclaim.engine.base import Engine
+    from reclaim.progress.watch import Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,73 +65,37 @@ class RunOptions:
         ),
     ] = None
 
-    @contextmanager
-    def watched(self) -> Iterator[Watch]:
-        """Show how far stages are, as the command was asked to."""
-        with watching() as watch:
-            yield watch
+    def work(self) -> Work:
+        """The engine that was chosen, and progress as the command was asked to show it."""
+        from reclaim.api.work import Work
 
-    def engine(self, shown: Watch) -> Engine:
-        """The engine that was chosen. Spark starts when the run needs it."""
-        settings = current()
-        if settings.engine() == LOCAL:
-            return self.local_engine()
-
-        with _told_if_missing():
-            from reclaim.engine.spark.engine import SparkEngine
-            from reclaim.engine.spark.meter import SparkMeter
-        from reclaim.run.record.stages import Stage
-
-        def started() -> Any:
-            starting, since = Stage("start Spark"), monotonic()
-            shown.begin(starting)
-            session = _make_session(settings)
-            starting.seconds = monotonic() - since
-            shown.end(starting)
-            return session
-
-        def metered(session: Any) -> SparkMeter:
-            meter = SparkMeter(session)
-            shown.measure(meter)
-            return meter
-
-        tasks = settings["spark.tasks"]
-        count = None if tasks is None else int(tasks)
-        return SparkEngine(started, tasks=count, metered=metered)
-
-    def local_engine(self) -> Engine:
-        """The engine of this process, for runs that need no other."""
-        from reclaim.engine.local.engine import LocalEngine
-
-        return LocalEngine()
+        return Work(self._engine, watching)
 
     def spark(self) -> Any:
         """A Spark session that says nothing of its own."""
-        return _make_session(current())
+        return _choose(current()).build_session()
+
+    def _engine(self, watch: Watch) -> Engine:
+        return _choose(current()).make(watch)
 
 
-def _make_session(settings: Settings) -> Any:
-    with _told_if_missing():
-        from reclaim.engine.spark.session import build_session
+def _choose(settings: Settings) -> EngineChoice:
+    from reclaim.api.work import EngineChoice
 
+    if settings.engine() == LOCAL:
+        return EngineChoice("local")
     debug = os.environ.get(DEBUG_VARIABLE)
     if not debug:
         logging.getLogger().addHandler(_UNHANDLED)
     master, remote = settings.spark()
-    # What Java says of a failed job reaches us as an error.
-    return build_session(master=master, remote=remote, silent=not debug)
-
-
-@contextmanager
-def _told_if_missing() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise InvalidInput(
-            f"this needs Spark, and {error.name} is not installed",
-            hint="install it with: pip install 'reclaim[spark]'; for a small store use "
-            "--engine local",
-        ) from error
+    tasks = settings["spark.tasks"]
+    return EngineChoice(
+        master=master,
+        remote=remote,
+        tasks=None if tasks is None else int(tasks),
+        # What Java says of a failed job reaches us as an error.
+        silent=not debug,
+    )
 
 
 class _Unhandled(logging.Handler):

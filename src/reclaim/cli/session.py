@@ -14,6 +14,8 @@ from reclaim.cli.views.output import ConsoleOutput, JsonOutput, Output
 from reclaim.errors import InvalidInput, Refused
 
 if TYPE_CHECKING:
+    from reclaim.api.store import OpenStore
+    from reclaim.api.work import Work
     from reclaim.catalog import Catalog
     from reclaim.stores.base import Store
     from reclaim.stores.registry import NamedStore
@@ -65,6 +67,14 @@ class Session:
             return
         with self.open() as catalog:
             yield list(find_all(catalog)) if name is None else [find(catalog, name)]
+
+    @contextmanager
+    def open_stores(self, name: str | None, work: Work) -> Iterator[Sequence[OpenStore]]:
+        """The same as ``stores``, to make runs with."""
+        from reclaim.api.store import OpenStore
+
+        with self.stores(name) as stores:
+            yield [OpenStore(store, work) for store in stores]
 
     @contextmanager
     def all_stores(self, location: str | None) -> Iterator[Sequence[NamedStore]]:

@@ -55,6 +55,20 @@ class Duration:
             raise InvalidInput(f"the duration {text!r} is zero", hint="leave it out instead")
         return cls(months, rest, text)
 
+    @classmethod
+    def of(cls, length: timedelta) -> Duration:
+        """The duration of an exact length, to the second."""
+        seconds = int(length.total_seconds())
+        if seconds <= 0 or timedelta(seconds=seconds) != length:
+            raise InvalidInput(
+                f"{length!r} is not a duration", hint="use whole seconds, above zero"
+            )
+        text = ""
+        for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+            count, seconds = divmod(seconds, size)
+            text += f"{count}{unit}" if count else ""
+        return cls.parse(text)
+
     def before(self, instant: datetime) -> datetime:
         """The instant that lies this long before another, in UTC; never before the year 1."""
         instant = instant.astimezone(UTC)

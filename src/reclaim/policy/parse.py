@@ -20,8 +20,8 @@ later entries. What is unknown, given twice or empty of meaning is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -39,10 +39,12 @@ NO_RULE_HINT = (
 
 
 def _duration(value: object) -> Duration:
-    if not isinstance(value, str):
+    if isinstance(value, Duration):
+        return value
+    if not isinstance(value, str | timedelta):
         raise ValueError("must be a duration such as 30d, 12h or 1y6mo")
     try:
-        return Duration.parse(value)
+        return Duration.of(value) if isinstance(value, timedelta) else Duration.parse(value)
     except InvalidInput as error:
         raise ValueError(f"{error.message}; {error.hint}") from None
 
@@ -59,7 +61,7 @@ def _age(value: object) -> Duration | datetime:
             return aware.astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError(f"{value!r} is not an instant such as 2026-01-31T12:00:00Z") from None
-    if not isinstance(value, str):
+    if not isinstance(value, str | Duration | timedelta):
         raise ValueError("must be a duration such as 30d or an instant such as 2026-01-31")
     return _duration(value)
 
@@ -149,13 +151,18 @@ def _written(rules: Rules) -> dict[str, Any]:
     }
 
 
+def parse_rules(given: Mapping[str, object], *, named: Callable[[str], str] = str) -> Rules:
+    """Rules out of values by their names; ``named`` is how a message names a rule."""
+    try:
+        return _Fields.model_validate(given).rules()
+    except ValidationError as error:
+        raise _invalid(error, "", lambda place: named(str(place[0]))) from None
+
+
 def from_options(**options: object) -> Policy:
     """A policy out of a command's options, for all refs alike; what is None was not given."""
     given = {name: value for name, value in options.items() if value is not None}
-    try:
-        return Policy(_Fields.model_validate(given).rules())
-    except ValidationError as error:
-        raise _invalid(error, "", _option) from None
+    return Policy(parse_rules(given, named=_option))
 
 
 def require_rules(policy: Policy) -> Policy:
@@ -175,8 +182,8 @@ def _invalid(error: ValidationError, source: str, where: Any) -> InvalidInput:
     return InvalidInput(prefix + "; ".join(problems), problems=problems)
 
 
-def _option(place: tuple[int | str, ...]) -> str:
-    return "--" + str(place[0]).replace("_", "-")
+def _option(rule: str) -> str:
+    return "--" + rule.replace("_", "-")
 
 
 def _where(place: tuple[int | str, ...], data: Mapping[object, Any]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from fnmatch import translate
+from typing import Any
 
+from reclaim.errors import InvalidInput
 from reclaim.model import Ref, RefKind, instant_text
 from reclaim.policy.duration import Duration
 
@@ -85,12 +87,64 @@ class Match:
         return self.kind in (None, ref.kind) and self.pattern.match(ref.name) is not None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Policy:
-    """Rules by ref: those of the first match hold and no others, else the default's."""
+    """A retention policy: rules for all refs, or rules by ref.
 
-    default: Rules = Rules()
-    matches: tuple[tuple[Match, Rules], ...] = ()
+        Policy(keep_last=10, keep_daily=30)
+        Policy(older_than="90d", keep_merge_bases=True)
+        Policy.parse(Path("policy.yaml").read_text())
+
+    A commit stays when any rule keeps it. A policy without rules keeps every commit. Of rules by
+    ref the first match applies and no others, else the default.
+    """
+
+    default: Rules
+    matches: tuple[tuple[Match, Rules], ...]
+
+    def __init__(
+        self,
+        default: Rules | None = None,
+        matches: tuple[tuple[Match, Rules], ...] = (),
+        *,
+        older_than: Duration | timedelta | datetime | str | None = None,
+        keep_within: Duration | timedelta | str | None = None,
+        keep_last: int | None = None,
+        keep_hourly: int | None = None,
+        keep_daily: int | None = None,
+        keep_weekly: int | None = None,
+        keep_monthly: int | None = None,
+        keep_yearly: int | None = None,
+        keep_merge_bases: bool = False,
+    ) -> None:
+        given = {
+            "older_than": older_than,
+            "keep_within": keep_within,
+            "keep_last": keep_last,
+            "keep_hourly": keep_hourly,
+            "keep_daily": keep_daily,
+            "keep_weekly": keep_weekly,
+            "keep_monthly": keep_monthly,
+            "keep_yearly": keep_yearly,
+            "keep_merge_bases": keep_merge_bases or None,
+        }
+        given = {name: value for name, value in given.items() if value is not None}
+        if given:
+            from reclaim.policy.parse import parse_rules
+
+            if default is not None:
+                raise InvalidInput("a policy takes either a default or the rules of one")
+            default = parse_rules(given)
+        object.__setattr__(self, "default", default or Rules())
+        object.__setattr__(self, "matches", matches)
+
+    @classmethod
+    def parse(cls, document: str | Mapping[str, Any]) -> Policy:
+        """Parse the text of a policy file, in YAML or JSON, or its content: a ``default`` and a
+        list of ``rules`` by ref."""
+        from reclaim.policy.parse import parse_policy, read_policy
+
+        return read_policy(document) if isinstance(document, str) else parse_policy(document)
 
     @property
     def empty(self) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,7 +16,7 @@ from reclaim.run.apply.limits import NO_LIMITS, Limits, review_hint
 from reclaim.run.lifecycle.done_before import DoneBefore
 from reclaim.run.lifecycle.unfinished import finish_unfinished
 from reclaim.run.plan.plan_document import OF_RUNS
-from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan
 from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Watcher
 from reclaim.run.requests import COLLECT_ALL, RunKind, RunRequest, plan_request
@@ -26,14 +24,13 @@ from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run_record import Phase, RunRecord
 from reclaim.stores.base import Store
 from reclaim.stores.format import QUARANTINE
-from reclaim.stores.registry import NamedStore
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
     """The result of plan and apply in one go. Without ``applied`` there was nothing to collect."""
 
-    plan: Plan | None
+    plan: WrittenPlan | None
     applied: Applied | None
     note: str = ""
     """Why nothing was planned."""
@@ -86,44 +83,6 @@ def collect(
             opener=opener,
         )
     return Collected(plan, done)
-
-
-@dataclass(frozen=True, slots=True)
-class StoreOutcome:
-    """The end of a run on one store among many."""
-
-    name: str
-    store: Store | None
-    """None if the store could not be opened."""
-    done: Collected | None = None
-    error: Exception | None = None
-    """The error that stopped the run on this store."""
-
-
-def collect_each(
-    stores: Iterable[NamedStore],
-    collect_one: Callable[[Store], Collected],
-    *,
-    tell: Callable[[StoreOutcome], None],
-) -> list[StoreOutcome]:
-    """Collect several stores, one after the other. An error of one of them stops no other.
-
-    ``tell`` gets the outcome of each store as soon as it is known. All stores are done when this
-    returns: whoever shows the outcomes can fail without a store being left out.
-    """
-    outcomes = []
-    for named in stores:
-        store: Store | None = None
-        try:
-            store = named.open()
-            outcome = StoreOutcome(named.name, store, done=collect_one(store))
-        except Exception as error:
-            outcome = StoreOutcome(named.name, store, error=error)
-        outcomes.append(outcome)
-        # Whatever is wrong with telling it, the other stores have their turn.
-        with suppress(Exception):
-            tell(outcome)
-    return outcomes
 
 
 def _is_done_with(store: Store) -> bool:

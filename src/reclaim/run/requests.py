@@ -13,7 +13,7 @@ from reclaim.stores.base import Store
 
 if TYPE_CHECKING:
     from reclaim.engine.base import Engine
-    from reclaim.run.plan.planning import Plan, PlanOptions
+    from reclaim.run.plan.planning import PlanOptions, WrittenPlan
     from reclaim.run.record.stages import Watcher
 
 
@@ -54,7 +54,7 @@ def plan_request(
     *,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
-) -> Plan:
+) -> WrittenPlan:
     """Make the plan of a kind of run; changes nothing. No other kind is loaded."""
     match asked.kind:
         case RunKind.HISTORY_ONLY:

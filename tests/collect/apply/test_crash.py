@@ -10,7 +10,7 @@ import pytest
 
 from reclaim.engine.tasks import deleting
 from reclaim.policy import from_options
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import Phase
 from tests.collect.helpers.dying import End, Frozen, dies
@@ -30,7 +30,7 @@ class Scene:
     """A plan with everything that can be in one, and what has happened since it was made."""
 
     frozen: Frozen
-    plan: Plan
+    plan: WrittenPlan
     files: dict[str, Files]
     """What each commit shows that can be read before the plan is applied."""
 
@@ -44,7 +44,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deleting, "PAGE", 2)
 
 
-def prepare(world: World) -> tuple[Plan, dict[str, Files]]:
+def prepare(world: World) -> tuple[WrittenPlan, dict[str, Files]]:
     """Commits that go by a policy and because nothing reaches them, an upload, a tag that goes."""
     past = bury(world)
     with world.opened() as catalog:

@@ -12,7 +12,7 @@ from reclaim.engine.tasks.deleting import JOURNAL
 from reclaim.engine.tasks.notes import RETURNED
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import LockLost, Partial, Refused, StorageDenied
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import Phase
 from reclaim.storage import hashed_files
@@ -162,7 +162,7 @@ def test_a_run_that_cannot_be_purged_holds_up_no_other(local: World) -> None:
     assert not local.aside()
 
 
-def two_runs(world: World, place: Place | None = None) -> tuple[Plan, str]:
+def two_runs(world: World, place: Place | None = None) -> tuple[WrittenPlan, str]:
     """Two runs whose windows end: the plan of the first, and the id of the second."""
     bury(world)
     first = world.plan(place=place)

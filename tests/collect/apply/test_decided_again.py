@@ -11,7 +11,7 @@ import pytest
 from reclaim.errors import Conflict, OutOfTime, StorageUnavailable
 from reclaim.model import RefKind
 from reclaim.policy import Match, Policy, Rules, from_options
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from tests.collect.helpers.world import At, Files, World, stepped, whole
 from tests.collect.history.test_edit_then_stop import kill
@@ -53,7 +53,7 @@ def line(local: World) -> Line:
     return Line(ids, {letter: whole(local.repo, one) for letter, one in ids.items()})
 
 
-def plan(world: World, policy: Policy, *, branches: bool = False) -> Plan:
+def plan(world: World, policy: Policy, *, branches: bool = False) -> WrittenPlan:
     return world.plan(policy, allowed_fraction=1.0, delete_expired_branches=branches)
 
 
@@ -90,7 +90,7 @@ def test_a_quarantine_below_it_was_undone(local: World, line: Line) -> None:
     line.check(local, "dbar")
 
 
-def in_between(world: World, planned: Plan, work: Callable[[], object]) -> None:
+def in_between(world: World, planned: WrittenPlan, work: Callable[[], object]) -> None:
     """Apply a plan that fails once it has edited history, with something done before."""
 
     def fail() -> None:

@@ -15,7 +15,7 @@ from reclaim.errors import InvalidInput, Partial, PlanRefused, TooMuch
 from reclaim.globs import check_globs
 from reclaim.run.apply.limits import Limits
 from reclaim.run.gc import collect
-from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import NOTHING_LEFT_OUT
 from tests.collect.helpers.world import (
@@ -39,7 +39,7 @@ def world(local: World) -> World:
     return local
 
 
-def of_kind(world: World, plan: Plan, kind: str) -> list[str]:
+def of_kind(world: World, plan: WrittenPlan, kind: str) -> list[str]:
     """The candidates of a kind, by address."""
     tables = [read_part(world.storage, file.part) for file in plan.document.files]
     rows = [row for table in tables for row in table.to_pylist()]

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from reclaim.errors import Partial, StorageDenied, StorageUnavailable
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run_record import Phase
 from reclaim.testing.faults import Denied, FaultyStorage, Nth
 from tests.collect.helpers.refusing import finishes
@@ -66,7 +66,7 @@ def test_a_key_that_is_denied(world: World, which: str) -> None:
     world.quiet()
 
 
-def outcomes(world: World, plan: Plan) -> dict[str, str]:
+def outcomes(world: World, plan: WrittenPlan) -> dict[str, str]:
     """What the journals of a plan's applies say."""
     found: dict[str, str] = {}
     for stored in world.storage.list(plan.place.at("apply").rstrip("/")):

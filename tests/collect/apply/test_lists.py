@@ -15,7 +15,7 @@ from reclaim.engine.tasks.notes import RETURNED, Noted, write_note
 from reclaim.engine.tasks.parts import Part, Place, read_part, write_part
 from reclaim.errors import Partial, PlanRefused, Refused, StorageDenied
 from reclaim.run.plan import plan_file
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.purge.purge import purge
 from reclaim.run.sweep.removal import MoveToQuarantine, find_record
 from reclaim.run.undo.undo_run import undo_run
@@ -36,7 +36,7 @@ def elsewhere(world: World) -> Place:
     return Place(world.storage.url, "elsewhere/plan/")
 
 
-def parts_of(world: World, plan: Plan, folder: str) -> list[str]:
+def parts_of(world: World, plan: WrittenPlan, folder: str) -> list[str]:
     """The Parquet files of a run's applies in folders of a name."""
     below = plan.place.at("apply")
     listed = [stored.address for stored in world.storage.list(below)]
@@ -65,7 +65,7 @@ DAMAGES: dict[str, Callable[[World, str], None]] = {
 }
 
 
-def forge_journal(world: World, plan: Plan, folder: str) -> None:
+def forge_journal(world: World, plan: WrittenPlan, folder: str) -> None:
     """A journal that says that all of a plan is set aside, and whose hashes are all right."""
     rows = [
         {

@@ -25,7 +25,7 @@ from reclaim.catalog.collection import locks
 from reclaim.errors import ClockSkew, Conflict
 from reclaim.policy import from_options
 from reclaim.run.apply.applied import Applied
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.stores.observation import Margins
 from reclaim.testing.faults import FaultyStorage
@@ -57,7 +57,7 @@ FATAL = st.integers(1, 60)
 class CollectMachine(WriterMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.plans: list[Plan] = []
+        self.plans: list[WrittenPlan] = []
 
     def teardown(self) -> None:
         try:
@@ -126,7 +126,7 @@ class CollectMachine(WriterMachine):
             self.model.commits[branch.commit("dies").id] = dict(files)
         self.repo.delete_branch(name)
 
-    def pick_plan(self, data: st.DataObject) -> Plan:
+    def pick_plan(self, data: st.DataObject) -> WrittenPlan:
         return self.plans[data.draw(st.integers(0, len(self.plans) - 1), label="plan")]
 
     @precondition(lambda self: self.plans)
@@ -170,7 +170,7 @@ class CollectMachine(WriterMachine):
         if again:
             self.apply_one(plan)
 
-    def die(self, plan: Plan, fatal: int | str) -> None:
+    def die(self, plan: WrittenPlan, fatal: int | str) -> None:
         self.die_in(lambda step: self.apply_one(plan, step=step), fatal)
 
     def die_in(self, work: Callable[[Stepping], None], fatal: int | str) -> None:
@@ -185,11 +185,11 @@ class CollectMachine(WriterMachine):
         """Another instance revives a commit while an apply is at some step."""
         self.apply_one(self.plans[-1], step=At(point, lambda: self.revive(data, what), nth=nth))
 
-    def apply_one(self, plan: Plan, *, step: Stepping | None = None) -> None:
+    def apply_one(self, plan: WrittenPlan, *, step: Stepping | None = None) -> None:
         self.apply_run(plan, step=step)
         self.check()
 
-    def removal(self, plan: Plan) -> Removal:
+    def removal(self, plan: WrittenPlan) -> Removal:
         """How a plan's objects are taken away."""
         return DELETE
 
@@ -199,7 +199,7 @@ class CollectMachine(WriterMachine):
     def reported(self, applied: Applied) -> None:
         """What an apply that came to its end says."""
 
-    def apply_run(self, plan: Plan, *, step: Stepping | None = None) -> None:
+    def apply_run(self, plan: WrittenPlan, *, step: Stepping | None = None) -> None:
         world = self.world
         listed = set(world.candidates(plan))
         before = world.there()

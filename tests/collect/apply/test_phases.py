@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from reclaim.catalog.database.schema import runs
 from reclaim.errors import ReclaimError
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run_record import ALLOWED, Action, LeftOut, Phase, Refusal, RunRecord
 from tests.collect.helpers.world import World, bury
@@ -33,7 +33,7 @@ def record_in(phase: Phase, record: RunRecord) -> str:
     return record.encode()
 
 
-def act(world: World, plan: Plan, action: Action) -> object:
+def act(world: World, plan: WrittenPlan, action: Action) -> object:
     run = plan.document.run
     match action:
         case Action.APPLY | Action.EXCLUDE_LESS:
@@ -46,7 +46,7 @@ def act(world: World, plan: Plan, action: Action) -> object:
             return world.plan(allowed_fraction=1.0)
 
 
-def told(world: World, plan: Plan, action: Action) -> str:
+def told(world: World, plan: WrittenPlan, action: Action) -> str:
     """The sentence of the error of an action; "" if there is none."""
     try:
         act(world, plan, action)

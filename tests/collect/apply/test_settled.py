@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from reclaim.run.apply.finished_plan import FinishedPlan, settle_plan
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.stores.observation import Margins
 from tests.collect.helpers.forging import forget
@@ -13,7 +13,7 @@ from tests.collect.helpers.world import World, bury
 
 
 def settled(
-    world: World, plan: Plan, *, removal: Removal = DELETE, digest: str | None = None
+    world: World, plan: WrittenPlan, *, removal: Removal = DELETE, digest: str | None = None
 ) -> FinishedPlan | None:
     return settle_plan(
         world.store(), plan.place, plan.document, digest=digest, removal=removal, exclude=()

@@ -20,7 +20,7 @@ from reclaim.run.apply.trust import COMPARED, PREFIX
 from reclaim.run.gc import collect
 from reclaim.run.plan import plan_file, plan_snapshots
 from reclaim.run.plan.plan_document import File, HistoryChange
-from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan
 from reclaim.storage.hashed_files import decode, encode
 from reclaim.stores.catalog import CatalogStore
 from reclaim.stores.observation import Margins
@@ -38,7 +38,7 @@ def live(world: World) -> set[str]:
     return world.needed() & world.there()
 
 
-def applied(world: World, plan: Plan, **options: Any) -> dict[str, Any]:
+def applied(world: World, plan: WrittenPlan, **options: Any) -> dict[str, Any]:
     done = apply_plan(
         world.store(), world.engine(), plan.place, opener=lambda _url: world.storage, **options
     )

@@ -17,7 +17,7 @@ from hypothesis.stateful import precondition, rule
 
 from reclaim.errors import Partial, PlanRefused, Refused
 from reclaim.run.apply.applied import Applied
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MARKED, MoveToQuarantine, Removal
 from reclaim.run_record import Phase, RunRecord
 from tests.collect.apply.test_machine import FATAL, CollectMachine, Stepping
@@ -60,13 +60,13 @@ class AsideMachine(CollectMachine):
 
     # Applying.
 
-    def removal(self, plan: Plan) -> Removal:
+    def removal(self, plan: WrittenPlan) -> Removal:
         """Two of three plans are applied with quarantine, and go on as they began."""
         turn = len(self.removals) % 3
         other = DELETE if turn == 2 else self.driver.removal((WEEK, HOUR)[turn])
         return self.removals.setdefault(plan.document.run, other)
 
-    def apply_run(self, plan: Plan, *, step: Stepping | None = None) -> None:
+    def apply_run(self, plan: WrittenPlan, *, step: Stepping | None = None) -> None:
         run = self.run_of(plan.document.run)
         if self.is_stuck(self.removal(plan).name):
             with pytest.raises(Refused, match=NOT_KEPT):
@@ -97,7 +97,7 @@ class AsideMachine(CollectMachine):
         self.check_report(plan)
 
     @contextmanager
-    def left_out_as_begun(self, plan: Plan, run: RunRecord | None) -> Iterator[None]:
+    def left_out_as_begun(self, plan: WrittenPlan, run: RunRecord | None) -> Iterator[None]:
         """One that is not finished goes on only without what was left out of it before."""
         here = self.left_out
         begun = run.left_out.globs if run and run.unfinished else ()
@@ -115,7 +115,7 @@ class AsideMachine(CollectMachine):
     def reported(self, applied: Applied) -> None:
         self.applied = applied
 
-    def check_report(self, plan: Plan) -> None:
+    def check_report(self, plan: WrittenPlan) -> None:
         """An apply tells all that was set aside, also by those before it that were cut off."""
         applied, self.applied = self.applied, None
         if applied is not None and self.removal(plan) is not DELETE:

@@ -13,7 +13,7 @@ from reclaim.engine.work.lines import Lines, Work
 from reclaim.errors import ReclaimError, StorageUnavailable
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.purge.purge import Purged, purge
 from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run.undo.undo_run import Undone, undo_run
@@ -50,7 +50,9 @@ class DetachedEngine(LocalEngine):
         self._left()
 
 
-def apply(world: World, engine: LocalEngine, plan: Plan, removal: Removal = DELETE) -> Applied:
+def apply(
+    world: World, engine: LocalEngine, plan: WrittenPlan, removal: Removal = DELETE
+) -> Applied:
     return apply_plan(
         world.store(), engine, plan.place, removal=removal, opener=opening(world.storage)
     )

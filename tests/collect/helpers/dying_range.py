@@ -13,7 +13,7 @@ from threading import Barrier, Event
 
 from reclaim.catalog.database.schema import CommitState, commits
 from reclaim.errors import Gone, TransactionFailed
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from tests.collect.helpers.world import World, commit_states
 from tests.support.rounds import Orders, run_together
 from tests.support.stalling import stall_inserts
@@ -106,7 +106,7 @@ class DyingRange:
                 assert not late, "the run has ended, and what it took is still there"
                 orders.note(kind, 0)
 
-    def _collect(self, plan: Plan, beginning: Barrier, ended: Event) -> None:
+    def _collect(self, plan: WrittenPlan, beginning: Barrier, ended: Event) -> None:
         chance = random.Random(self._batches)
         beginning.wait()
         time.sleep(chance.uniform(0, HEAD_START))

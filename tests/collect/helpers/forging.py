@@ -13,7 +13,7 @@ from reclaim.engine.tasks.judging import count_kinds
 from reclaim.engine.tasks.parts import read_part, write_part
 from reclaim.run.plan import plan_file
 from reclaim.run.plan.plan_document import File, Group, PlanDocument
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from tests.collect.helpers.world import World
 
 Row = dict[str, Any]
@@ -34,7 +34,7 @@ def vouch(world: World, planned: PlanDocument) -> None:
 
 
 def forge(
-    world: World, plan: Plan, edit: Callable[[list[Row]], Iterable[Row]], **others: Any
+    world: World, plan: WrittenPlan, edit: Callable[[list[Row]], Iterable[Row]], **others: Any
 ) -> PlanDocument:
     """Rewrite the rows of every file of a plan, and make its hashes and its summary right again."""
     files, going = [], []

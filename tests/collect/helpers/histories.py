@@ -14,7 +14,7 @@ from reclaim.catalog import Repository
 from reclaim.catalog.database.schema import commits
 from reclaim.errors import Conflict, Gone, InvalidInput, NotFound
 from reclaim.policy import from_options
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from tests.catalog import raw
 from tests.collect.helpers.world import NAME, Files, World, whole
 
@@ -112,7 +112,7 @@ def start(world: World, deeds: Iterable[Deed]) -> None:
     world.age()
 
 
-def plan(world: World, policy: dict[str, Any]) -> Plan:
+def plan(world: World, policy: dict[str, Any]) -> WrittenPlan:
     return world.plan(
         from_options(**policy["rules"]),
         allowed_fraction=1.0,

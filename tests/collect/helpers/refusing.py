@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from reclaim.errors import ReclaimError
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run_record import Phase
 from tests.collect.helpers.world import World
 
@@ -26,7 +26,7 @@ def refused(world: World, error: type[ReclaimError], exit_code: int) -> Iterator
     assert [run for run in world.repo.runs() if run.phase == Phase.DONE] == finished
 
 
-def finishes(world: World, plan: Plan) -> None:
+def finishes(world: World, plan: WrittenPlan) -> None:
     """Once the cause is gone, the same plan does its work."""
     before = world.there()
     world.apply(plan)

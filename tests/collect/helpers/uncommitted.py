@@ -7,12 +7,12 @@ from typing import Any
 from reclaim.catalog import Branch
 from reclaim.run.apply.applied import Applied
 from reclaim.run.plan.plan_document import Uncommitted
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.checkpoints import Checkpoint, Mode, find_checkpoint
 from tests.collect.helpers.world import World
 
 
-def notes(plan: Plan) -> Uncommitted:
+def notes(plan: WrittenPlan) -> Uncommitted:
     assert plan.document.uncommitted is not None
     return plan.document.uncommitted
 
@@ -22,7 +22,7 @@ def checkpoint_of(world: World) -> Checkpoint | str:
     return find_checkpoint(world.store().runs(), world.storage)
 
 
-def run(world: World, mode: Mode = Mode.INCREMENTAL, **options: Any) -> tuple[Plan, Applied]:
+def run(world: World, mode: Mode = Mode.INCREMENTAL, **options: Any) -> tuple[WrittenPlan, Applied]:
     plan = world.uncommitted(mode, allowed_fraction=1.0, **options)
     return plan, world.apply(plan)
 

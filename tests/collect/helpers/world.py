@@ -39,7 +39,7 @@ from reclaim.policy import Policy
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.plan.decide import KEEPS_ALL
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.purge.purge import Purged, purge
 from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import DELETE, Removal
@@ -122,7 +122,7 @@ class World:
         store: Store | None = None,
         storage: Storage | None = None,
         **options: Any,
-    ) -> Plan:
+    ) -> WrittenPlan:
         asked = PlanOptions(policy=policy, margins=self.margins, **options)
         found = storage or self.storage
         return make_plan(
@@ -138,7 +138,7 @@ class World:
         store: Store | None = None,
         storage: Storage | None = None,
         **options: Any,
-    ) -> Plan:
+    ) -> WrittenPlan:
         """A plan of a run on uncommitted data."""
         asked = PlanOptions(margins=self.margins, **options)
         found = storage or self.storage
@@ -152,7 +152,7 @@ class World:
 
     def apply(
         self,
-        plan: Plan,
+        plan: WrittenPlan,
         *,
         step: Step = nothing,
         store: Store | None = None,
@@ -201,7 +201,7 @@ class World:
             opener=opening(found),
         )
 
-    def candidates(self, plan: Plan) -> dict[str, str]:
+    def candidates(self, plan: WrittenPlan) -> dict[str, str]:
         """What a plan lists: address → reason."""
         rows = [read_part(self.storage, file.part) for file in plan.document.files]
         return {row["address"]: row["reason"] for table in rows for row in table.to_pylist()}
@@ -288,7 +288,7 @@ class World:
         for ref in repo.branches():
             whole(repo, ref.name, objects)
 
-    def check_swept(self, plan: Plan, before: set[str]) -> None:
+    def check_swept(self, plan: WrittenPlan, before: set[str]) -> None:
         """Of what was there, exactly that went which the plan listed and nothing needs."""
         self.check()
         gone = before - self.there()

@@ -23,7 +23,7 @@ from reclaim.errors import (
 from reclaim.policy import Policy, from_options
 from reclaim.run.apply.apply_plan import CollectionApplying
 from reclaim.run.gc import collect
-from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import Phase, RecordedEdit, RunCounts
 from reclaim.stores.catalog import HeldRepository
@@ -51,7 +51,7 @@ def log(local: World) -> list[str]:
     return [commit.id for commit in local.repo.log("main")]
 
 
-def plan_old(world: World) -> Plan:
+def plan_old(world: World) -> WrittenPlan:
     return world.plan(OLD, delete_expired_tags=True, allowed_fraction=1.0)
 
 
@@ -63,13 +63,13 @@ def fail() -> None:
     raise StorageUnavailable("down")
 
 
-def stop(world: World, plan: Plan, step: str = "after edit_history") -> None:
+def stop(world: World, plan: WrittenPlan, step: str = "after edit_history") -> None:
     at = At(step, fail)
     with pytest.raises((StorageUnavailable, Partial)):
         world.apply(plan, store=stepped(world.store(), at), step=at)
 
 
-def kill(world: World, plan: Plan, step: str, removal: Removal = DELETE) -> None:
+def kill(world: World, plan: WrittenPlan, step: str, removal: Removal = DELETE) -> None:
     """Apply a plan in a process that is killed at a step: it notes nothing, and has the lock."""
 
     def die() -> None:

@@ -15,7 +15,7 @@ from reclaim.run.gc import collect
 from reclaim.run.plan import plan_file, plan_snapshots
 from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import HistoryOnly
-from reclaim.run.plan.planning import Plan, PlanOptions
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan
 from reclaim.run.requests import RunKind, RunRequest
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import EXPIRE, Phase
@@ -49,7 +49,7 @@ def down() -> None:
     raise StorageUnavailable("down")
 
 
-def phases(world: World, plan: Plan) -> list[Phase]:
+def phases(world: World, plan: WrittenPlan) -> list[Phase]:
     return [run.phase for run in world.repo.runs() if run.id == plan.document.run]
 
 

@@ -11,7 +11,7 @@ from reclaim.catalog import Branch, Repository
 from reclaim.catalog.staging.partitions import partition_id
 from reclaim.errors import Gone, TransactionFailed
 from reclaim.ids import new_uid
-from reclaim.model import SnapshotId
+from reclaim.model import Lease, SnapshotId
 from reclaim.safety import SAFETY
 from reclaim.stores.base import Store
 from reclaim.testing.stores import (
@@ -21,6 +21,8 @@ from reclaim.testing.stores import (
     StoreContract,
 )
 from tests.collect.helpers.world import NAME, World, addresses_of
+
+pytestmark = pytest.mark.fast
 
 
 class CatalogSubject:
@@ -37,8 +39,17 @@ class CatalogSubject:
         return self._world.store()
 
     def interrupted(self, call: Callable[[], None]) -> Store:
+        """A lease writes to the database alone: whoever takes one is interrupted there as well."""
         catalog = self._world.opened(lambda storage: InterruptedStorage(storage, call))
-        return self._world.store(catalog)
+        store = self._world.store(catalog)
+        take = store.take_lease
+
+        def take_lease(snapshot: str, *, holder: str, length: timedelta) -> Lease:
+            call()
+            return take(snapshot, holder=holder, length=length)
+
+        object.__setattr__(store, "take_lease", take_lease)
+        return store
 
     def objects(self) -> set[str]:
         return self._world.there()

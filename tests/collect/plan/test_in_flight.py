@@ -11,7 +11,7 @@ import pytest
 from reclaim.catalog.refs import committing
 from reclaim.errors import TokenExpired, TransactionFailed
 from reclaim.policy import from_options
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.stores.observation import Margins
 from tests.collect.helpers.changes import assert_gone, assert_gone_commit, ranges_of
 from tests.collect.helpers.world import NAME, At, Interrupting, World, bury, stepped, whole
@@ -197,7 +197,7 @@ def test_a_partition_that_becomes_overdue_too_late_is_not_counted_as_closed(loca
     """Only a partition that is closed as a state fences its writer off."""
     bury(local)
     impatient(local)
-    plans: list[Plan] = []
+    plans: list[WrittenPlan] = []
 
     def plan_and_apply() -> None:
         # The writer stands still, a plan counts its partition as closed; then it renews.

@@ -14,7 +14,7 @@ from reclaim.engine.tasks import sampling
 from reclaim.engine.tasks.sampling import Sample, count_sampled
 from reclaim.errors import IncompleteRead
 from reclaim.model import StoredObject
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.checkpoints import Mode
 from reclaim.storage import Storage
 from reclaim.testing import StorageWrapper
@@ -57,7 +57,7 @@ def write(world: World, files: int) -> Sequence[str]:
     return sorted(world.needed())
 
 
-RUNS: dict[str, Callable[[World, Storage], Plan]] = {
+RUNS: dict[str, Callable[[World, Storage], WrittenPlan]] = {
     "gc": lambda world, storage: world.plan(storage=storage),
     "clean": lambda world, storage: world.uncommitted(Mode.FULL, storage=storage),
     "optimized": lambda world, storage: world.uncommitted(Mode.INCREMENTAL, storage=storage),

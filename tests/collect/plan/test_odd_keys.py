@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reclaim.engine.tasks.judging import ODD
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.stores.catalog import CatalogStore
@@ -27,7 +27,7 @@ def plant(world: World) -> set[str]:
     return found
 
 
-def check_named(plan: Plan, odd: set[str]) -> None:
+def check_named(plan: WrittenPlan, odd: set[str]) -> None:
     staying = [group for group in plan.document.staying if group.reason == ODD]
     assert sum(group.objects for group in staying) == len(odd)
     assert sum(group.bytes for group in staying) == 3 * len(odd)

@@ -13,14 +13,14 @@ from reclaim.errors import UnknownVersion
 from reclaim.policy import Policy, Rules
 from reclaim.run.plan import plan_document, plan_file, plan_snapshots
 from reclaim.run.plan.decide import STAYS_BEHIND, UNREACHED
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.plan.snapshot_reasons import NEEDED_BY_LEASE, SnapshotVerdict
 from reclaim.run.sweep.removal import MoveToQuarantine, find_record
 from tests.collect.helpers.refusing import refused
 from tests.collect.helpers.world import NAME, World, bury, opening
 
 
-def rows_of(world: World, plan: Plan) -> dict[str, dict[str, Any]]:
+def rows_of(world: World, plan: WrittenPlan) -> dict[str, dict[str, Any]]:
     rows = read_part(world.storage, plan.document.snapshots.part)
     assert rows.schema.equals(plan_snapshots.SNAPSHOTS)
     return {row["id"]: row for row in rows.to_pylist()}
@@ -112,7 +112,7 @@ def test_what_an_earlier_run_condemned(local: World) -> None:
     assert past.second not in rows
 
 
-def as_format_one(world: World, plan: Plan) -> None:
+def as_format_one(world: World, plan: WrittenPlan) -> None:
     """Make a plan one of the format that came before."""
     address = plan.place.at(plan_file.FILE)
     body = json.loads(world.storage.get(address))

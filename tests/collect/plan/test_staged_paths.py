@@ -9,16 +9,16 @@ import pytest
 
 from reclaim.catalog.collection.roots import staged_paths
 from reclaim.engine.tasks.parts import read_part
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from tests.collect.helpers.world import NAME, World
 
 
-def rows_of(world: World, plan: Plan) -> list[dict[str, Any]]:
+def rows_of(world: World, plan: WrittenPlan) -> list[dict[str, Any]]:
     parts = [file.part for file in plan.document.files]
     return [row for part in parts for row in read_part(world.storage, part).to_pylist()]
 
 
-def paths_of(world: World, plan: Plan) -> list[str]:
+def paths_of(world: World, plan: WrittenPlan) -> list[str]:
     rows = rows_of(world, plan)
     return sorted(row["path"] or "" for row in rows if row["kind"] == "data")
 

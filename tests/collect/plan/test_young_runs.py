@@ -10,14 +10,14 @@ import pytest
 from reclaim.engine.tasks.parts import Place
 from reclaim.ids import age_by_id, new_run_id, new_uid
 from reclaim.run.plan.context import YoungRuns
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.safety import SAFETY
 from reclaim.stores.observation import Margins
 from tests.collect.helpers.world import World, bury
 
-Make = Callable[[World, list[str]], Plan]
+Make = Callable[[World, list[str]], WrittenPlan]
 MAKES: dict[str, Make] = {
     "a plan": lambda world, steps: world.plan(step=steps.append),
     "a run on uncommitted data": lambda world, steps: world.uncommitted(

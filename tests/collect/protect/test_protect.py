@@ -15,7 +15,7 @@ from reclaim.engine.tasks.judging import IN_DOUBT
 from reclaim.engine.tasks.shielding import Matches
 from reclaim.errors import IncompleteRead, InvalidInput, PlanRefused
 from reclaim.policy import from_options
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.checkpoints import Mode
 from reclaim.run.roots import protection
 from reclaim.run.roots.protection import find_memory
@@ -26,7 +26,7 @@ from tests.collect.helpers.world import At, World
 RAW = ("raw/*",)
 
 
-def plain(world: World) -> Plan:
+def plain(world: World) -> WrittenPlan:
     plan = world.plan(allowed_fraction=1.0)
     world.apply(plan)
     return plan
@@ -52,7 +52,7 @@ def memory_files(world: World) -> set[str]:
     return {one for one in raw.objects(world.repo) if "/_reclaim/protected/" in one}
 
 
-def kept_by(plan: Plan) -> dict[str, int]:
+def kept_by(plan: WrittenPlan) -> dict[str, int]:
     return {group.reason: group.objects for group in plan.document.staying}
 
 
@@ -296,7 +296,7 @@ def test_a_container_that_cannot_be_read_keeps_everything(local: World) -> None:
     there = local.there()
     for kind in ("clean", "auto", "plan"):
         plan = RUNS[kind](local)
-        plan = plan if isinstance(plan, Plan) else plan[0]
+        plan = plan if isinstance(plan, WrittenPlan) else plan[0]
         assert local.there() == there, kind
         assert kept_by(plan)[IN_DOUBT] > 0
         assert any("cannot be read" in line for line in plan.document.warnings)

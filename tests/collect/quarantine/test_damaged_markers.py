@@ -12,7 +12,7 @@ from reclaim.catalog.database.schema import CommitState
 from reclaim.engine.tasks import deleting
 from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
 from reclaim.errors import Partial, PlanRefused, Refused
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.journal import Journal
 from reclaim.run.sweep.removal import DeleteMarkers
 from reclaim.storage.buckets import Bucket, open_bucket
@@ -51,7 +51,7 @@ def test_a_damaged_record_and_its_plan_applied_again(versioned: World, folder: s
     check_back(world, past)
 
 
-def damage(world: World, plan: Plan, folder: str) -> dict[str, bytes]:
+def damage(world: World, plan: WrittenPlan, folder: str) -> dict[str, bytes]:
     """Damage the files of a plan's applies in folders of a name; returns what they were."""
     listed = [stored.address for stored in world.storage.list(plan.place.at("apply"))]
     files = {one: world.storage.get(one) for one in listed if f"/{folder}/" in one}

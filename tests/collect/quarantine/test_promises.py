@@ -11,7 +11,7 @@ import pytest
 from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Partial, PlanRefused, Refused, StorageDenied
 from reclaim.policy import Policy, Rules
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run_record import Phase, RunRecord
 from reclaim.storage import Storage
@@ -40,7 +40,7 @@ def dies_at(world: World, step: str, work: Callable[..., object]) -> None:
     world.clock.advance(minutes=12)
 
 
-def run_of(world: World, plan: Plan) -> RunRecord:
+def run_of(world: World, plan: WrittenPlan) -> RunRecord:
     return next(run for run in world.repo.runs() if run.id == plan.document.run)
 
 

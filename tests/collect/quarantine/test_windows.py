@@ -13,7 +13,7 @@ import pytest
 
 from reclaim.errors import ClockSkew, Partial, Refused, StorageUnavailable, UnsafeFolder
 from reclaim.model import StoredObject
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.journal import Journal
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal, find_record
 from reclaim.run_record import Phase
@@ -89,7 +89,7 @@ def test_a_damaged_record_of_a_run_that_is_done(local: World, name: str) -> None
     check_back(local, past)
 
 
-def change(world: World, plan: Plan, name: str, data: bytes | None) -> None:
+def change(world: World, plan: WrittenPlan, name: str, data: bytes | None) -> None:
     """Damage the files of a run that have a name, or remove them."""
     for stored in list(world.storage.list(plan.place.prefix.rstrip("/"))):
         if stored.address.endswith(name):

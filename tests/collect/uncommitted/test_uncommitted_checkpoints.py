@@ -20,7 +20,7 @@ from reclaim.errors import (
     Refused,
 )
 from reclaim.ids import new_uid
-from reclaim.run.plan.planning import Plan
+from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.run.uncommitted.checkpoint import read_uncommitted
@@ -83,7 +83,7 @@ class TestInvalid:
         lost, back = sorted(one for one in local.aside() if "/branches/" in one)
         prefix = f"repos/{local.repo.uid}/"
         local.storage.delete(f"{prefix}_reclaim/quarantine/{first}/{lost.removeprefix(prefix)}")
-        plans: list[Plan] = []
+        plans: list[WrittenPlan] = []
         begun = At("after finish", lambda: plans.append(local.uncommitted(allowed_fraction=1.0)))
 
         def step(name: str) -> None:

@@ -14,7 +14,7 @@ from reclaim.engine.local.engine import LocalEngine
 from reclaim.policy import Duration, Policy, Rules
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.purge.purge import Purged, purge
 from reclaim.run.sweep.removal import DELETE, Removal
 from reclaim.run.undo.undo_run import Undone, undo_run
@@ -78,12 +78,12 @@ class World:
             return self.storage
         return ClockedStorage(ObjectStorage.open(normalize(url)), self.clock)
 
-    def plan(self, policy: Policy | None = None, **options: Any) -> Plan:
+    def plan(self, policy: Policy | None = None, **options: Any) -> WrittenPlan:
         asked = PlanOptions(policy=policy or Policy(), **options)
         return make_plan(self.store(), self.engine(), asked, opener=self.opener)
 
     def apply(
-        self, plan: Plan, removal: Removal = DELETE, store: ShelfStore | None = None
+        self, plan: WrittenPlan, removal: Removal = DELETE, store: ShelfStore | None = None
     ) -> Applied:
         return apply_plan(
             store or self.store(), self.engine(), plan.place, removal=removal, opener=self.opener

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from reclaim.cli.command import YesOption, command
-from reclaim.cli.options.found_plan import FoundPlan, PlanArgument, find_plan, shown
+from reclaim.cli.options.found_plan import PlanArgument, shown
 from reclaim.cli.options.kinds import HISTORY_ONLY, flag, given_options
 from reclaim.cli.options.limits import LimitOptions
-from reclaim.cli.options.missing import MissingOption, allow_missing
+from reclaim.cli.options.missing import MissingOption
 from reclaim.cli.options.panels import KEEP, LOOK_AT, SAFETY
 from reclaim.cli.options.quarantining import QuarantineOptions
 from reclaim.cli.options.store_names import store_option
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import expired, history_edit, instant, objects, size, snapshots
+from reclaim.cli.views.describe import expired, history_edit, instant, objects, snapshots
 from reclaim.cli.views.documents import AppliedDocument, ApplyDocument
 from reclaim.cli.views.output import Block
 from reclaim.cli.views.plan_history import read_history
 from reclaim.errors import InvalidInput
+from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.run.apply.applied import Applied
@@ -77,13 +78,15 @@ def apply(
 
     A plan of --history-only edits the history, and deletes nothing.
     """
+    from reclaim.api.options import ApplyArguments, limits_of
+    from reclaim.api.plan import Plan
+    from reclaim.api.store import OpenStore
     from reclaim.globs import check_globs
-    from reclaim.run.apply.apply_plan import apply_plan
-    from reclaim.run.apply.finished_plan import settle_plan
     from reclaim.run.apply.trust import check_digest
-    from reclaim.run.sweep.removal import DELETE
+    from reclaim.run.plan.found_plan import FoundPlan, find_plan
 
-    asked = None if digest is None else check_digest(digest)
+    if digest is not None:
+        check_digest(digest)
     globs = check_globs(exclude or ())
     limits = limiting.read()
     place, document = find_plan(plan)
@@ -94,39 +97,46 @@ def apply(
                 raise InvalidInput(f"{flag(option)} does not go with a plan of {HISTORY_ONLY}")
         if globs:
             raise InvalidInput(f"--exclude does not go with a plan of {HISTORY_ONLY}")
-    limits.check(document, hint=f"nothing was changed; review it: reclaim show {shown(place)}")
+    limits_of(limits).check(
+        document, hint=f"nothing was changed; review it: reclaim show {shown(place)}"
+    )
     named = document.store
     with session.planned(store, named.kind, named.name, named.uid) as opened:
-        what = f"{objects(document.candidates)} ({size(document.candidate_bytes)})"
-        allow_missing(opened, asked=unsafe_allow_missing_layers)
-        removal = DELETE if edit_only else quarantining.removal(opened)
-        settled = settle_plan(opened, place, document, digest=asked, removal=removal, exclude=globs)
-        if settled is not None:
-            session.output.answer(SettledAnswer(opened, settled, document))
+        arguments = ApplyArguments() if edit_only else quarantining.arguments(opened, limits)
+        quarantined = bool(not edit_only and quarantining.removal(opened).name)
+
+        def confirm() -> None:
+            action = _action(document, opened.name, globs, quarantined=quarantined)
+            session.confirm(action, yes=yes)
+
+        run = Plan(FoundPlan.at(place, document), OpenStore(opened, running.work())).apply(
+            digest=digest,
+            exclude=globs,
+            unsafe_allow_missing_layers=unsafe_allow_missing_layers,
+            before_change=confirm,
+            **arguments,
+        )
+        if run.settled is not None:
+            session.output.answer(SettledAnswer(opened, run.settled, document))
             return
-        # Its own name: the plan may claim any.
-        what = f"{what} of {opened.name}"
-        if globs:
-            what = f"{what}, without those that match {' or '.join(globs)},"
-        action = f"move {what} to quarantine" if removal.name else f"delete {what} for good"
-        if document.edits_history:
-            action += " and edit the history as the plan says"
-        if edit_only:
-            action = f"edit the history of {opened.name}, without deleting anything,"
-        session.confirm(action, yes=yes)
-        with running.watched() as watcher:
-            done = apply_plan(
-                opened,
-                running.local_engine() if edit_only else running.engine(watcher),
-                place,
-                planned=document,
-                digest=asked,
-                removal=removal,
-                exclude=globs,
-                limits=limits,
-                watcher=watcher,
-            )
-        session.output.answer(ApplyAnswer(opened, done, document))
+        assert run.applied is not None
+        session.output.answer(ApplyAnswer(opened, run.applied, document))
+
+
+def _action(document: PlanDocument, name: str, globs: Sequence[str], *, quarantined: bool) -> str:
+    """The change that an apply of a plan makes, for the question before it.
+
+    ``name`` is that of the store: the plan may claim any.
+    """
+    if document.history_only is not None:
+        return f"edit the history of {name}, without deleting anything,"
+    what = f"{objects(document.candidates)} ({size(document.candidate_bytes)}) of {name}"
+    if globs:
+        what = f"{what}, without those that match {' or '.join(globs)},"
+    action = f"move {what} to quarantine" if quarantined else f"delete {what} for good"
+    if document.edits_history:
+        action += " and edit the history as the plan says"
+    return action
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +204,7 @@ class ApplyAnswer:
 
     def _edit_notes(self) -> Iterator[Block]:
         """The commits that left the history, the reasons of those that stay, and the way back."""
+        from reclaim.run.plan.found_plan import FoundPlan
         from reclaim.stores.abilities import ExpiresItself
 
         yield from read_history(FoundPlan.at(self.applied.place, self.planned)).view()

@@ -17,10 +17,11 @@ from reclaim.cli import local
 from reclaim.cli.command import command
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import commits, objects, size
+from reclaim.cli.views.describe import commits, objects
 from reclaim.cli.views.documents import Id
 from reclaim.cli.views.output import Block, Table
 from reclaim.errors import AlreadyExists
+from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.demo import Picture, Report
@@ -46,8 +47,8 @@ def demo(
     from reclaim.demo import run
 
     place, running = _place(folder), RunOptions()
-    with running.watched() as watcher:
-        report = run(place, running.engine(watcher), until=SystemClock().now())
+    with running.work().begin() as (engine, _):
+        report = run(place, engine, until=SystemClock().now())
     session.output.answer(Demonstration(report))
 
 

@@ -17,9 +17,9 @@ from reclaim.cli.progress.transfers import Advance, progress
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
 from reclaim.cli.views import exits
-from reclaim.cli.views.describe import size
 from reclaim.cli.views.output import Block, Done
 from reclaim.errors import InvalidInput, ReclaimError
+from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.stores.findings import Finding

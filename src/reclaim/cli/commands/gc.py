@@ -44,9 +44,11 @@ from reclaim.cli.views.policy_view import STORED
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from reclaim.run.gc import Collected, StoreOutcome
+    from reclaim.api.gc import StoreOutcome
+    from reclaim.api.plan import Plan
+    from reclaim.api.store import GcResult
+    from reclaim.run.apply.applied import Applied
     from reclaim.run.plan.plan_document import Lifecycle, Uncommitted
-    from reclaim.run.plan.planning import Plan
     from reclaim.stores.base import Store
 
 NOTHING = "nothing to collect"
@@ -82,41 +84,39 @@ def gc(
 
     Example: reclaim gc --all --max-objects 100000
     """
-    from reclaim.run.gc import Collected, StoreOutcome, collect, collect_each
-    from reclaim.run.requests import find_skip_reason
+    from reclaim.api.gc import StoreOutcome, collect_each
+    from reclaim.api.options import Asked
+    from reclaim.api.store import OpenStore
 
     if store is None and not everything:
         raise InvalidInput("give either a STORE or --all")
     if everything and planning.out is not None:
         raise InvalidInput("--out cannot be combined with --all")
     asked = kind.read(rules, planning, running, quarantining, limiting)
-    options = planning.read(kind.rules(rules))
-    limits = limiting.read()
+    policy, arguments = rules.read(), planning.read(rules, asked)
+    limits, work = limiting.read(), running.work()
+    edit_only = kind.history_only
     opening = session.all_stores(store) if everything else session.named_stores(store)
     with opening as stores:
-        with running.watched() as watcher:
-            engine = kind.engine(running, watcher)
 
-            def collect_one(opened: Store) -> Collected:
-                wanted, removal = options(opened), kind.removal(quarantining, opened)
-                if everything and (reason := find_skip_reason(opened, asked, wanted)):
-                    return Collected(None, None, reason)
-                return collect(
-                    opened, engine, wanted, asked, removal=removal, limits=limits, watcher=watcher
-                )
+        def collect_one(opened: Store) -> GcResult:
+            return OpenStore(opened, work).gc_with(
+                Asked.of(policy, arguments(opened)),
+                {} if edit_only else quarantining.arguments(opened, limits),
+                among_many=everything,
+            )
 
-            if everything:
+        if everything:
+            with work.begin(local=edit_only) as (_, watch):
                 outcomes = collect_each(
-                    stores,
-                    collect_one,
-                    tell=lambda outcome: watcher.tell(Result(outcome).line()),
+                    stores, collect_one, tell=lambda outcome: watch.tell(Result(outcome).line())
                 )
-            else:
-                [named] = stores
-                opened = named.open()
-                outcomes = [StoreOutcome(named.name, opened, collect_one(opened))]
+        else:
+            [named] = stores
+            opened = named.open()
+            outcomes = [StoreOutcome(named.name, opened, collect_one(opened))]
         results = [Result(outcome) for outcome in outcomes]
-        session.output.answer(Results(asked.kind.value, results, several=everything))
+        session.output.answer(Results(asked["kind"], results, several=everything))
     if code := exits.worst(result.exit_code for result in results):
         raise typer.Exit(code)
 
@@ -227,13 +227,13 @@ class Result:
             document["warnings"] = [done.note]
         if done.plan is not None:
             document = {**document, **_planned(done.plan)}
-        if done.applied is None:
+        if done.run is None:
             return {**document, "state": "nothing"}
         return {
             **document,
-            **applied_document(done.applied),
+            **applied_document(self._applied),
             "state": "done",
-            "run": done.applied.run,
+            "run": done.run.id,
         }
 
     def line(self) -> str:
@@ -248,8 +248,8 @@ class Result:
         done = self._done
         said = (
             self._nothing()
-            if done.applied is None
-            else sentence(done.applied, edit_only=self._edit_only)
+            if done.run is None
+            else sentence(self._applied, edit_only=self._edit_only)
         )
         if done.plan is None:
             return f"{name}: {said}"
@@ -273,10 +273,10 @@ class Result:
         if done.plan is not None:
             for warning in done.plan.document.warnings:
                 yield f"Note: {warning}."
-        if done.applied is not None:
+        if done.run is not None:
             assert self.outcome.store is not None
             assert done.plan is not None
-            yield from ApplyAnswer(self.outcome.store, done.applied, done.plan.document).notes()
+            yield from ApplyAnswer(self.outcome.store, self._applied, done.plan.document).notes()
 
     @property
     def _failure(self) -> Failure | None:
@@ -289,7 +289,14 @@ class Result:
         return plan is not None and plan.document.history_only is not None
 
     @property
-    def _done(self) -> Collected:
+    def _applied(self) -> Applied:
+        run = self._done.run
+        assert run is not None
+        assert run.applied is not None
+        return run.applied
+
+    @property
+    def _done(self) -> GcResult:
         assert self.outcome.done is not None
         return self.outcome.done
 

@@ -13,9 +13,10 @@ from reclaim.cli.command import command
 from reclaim.cli.options.places import nothing_below, parse_folder, parse_object, single
 from reclaim.cli.progress.transfers import progress
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import objects, size
+from reclaim.cli.views.describe import objects
 from reclaim.cli.views.output import Done
 from reclaim.errors import InvalidInput
+from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.catalog import RefPath, RefReader

@@ -12,10 +12,11 @@ import typer
 from reclaim.cli.command import command, group
 from reclaim.cli.options.rules import read_text
 from reclaim.cli.session import Session, login_name
-from reclaim.cli.views.describe import instant, objects, size
+from reclaim.cli.views.describe import instant, objects
 from reclaim.cli.views.documents import RulesRemoved
 from reclaim.cli.views.output import Block, Done, Table
 from reclaim.run_record import Phase
+from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.policy.lifecycle import LifecycleRule, StoredLifecycle

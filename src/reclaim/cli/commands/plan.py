@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.options.found_plan import FoundPlan
 from reclaim.cli.options.kinds import KindOptions
 from reclaim.cli.options.plan_options import PlanningOptions
 from reclaim.cli.options.rules import RuleOptions
@@ -38,14 +37,11 @@ def plan(
     Review the plan with `reclaim show PLAN`; delete with `reclaim apply PLAN`. Without rules, the
     policy that is stored with the repository applies.
     """
-    from reclaim.run.requests import plan_request
-
     asked = kind.read(rules, planning, running)
-    options = planning.read(kind.rules(rules))
-    with session.stores(store) as [opened], running.watched() as watcher:
-        wanted, engine = options(opened), kind.engine(running, watcher)
-        made = plan_request(opened, engine, wanted, asked, watcher=watcher)
+    policy, arguments = rules.read(), planning.read(rules, asked)
+    with session.open_stores(store, running.work()) as [opened]:
+        made = opened.plan(policy, **arguments(opened.store))
     summary = Summary(made.place, made.document, made.not_recorded)
     if kind.history_only:
-        summary = replace(summary, commits=read_history(FoundPlan.at(made.place, made.document)))
+        summary = replace(summary, commits=read_history(made.found))
     session.output.answer(summary)

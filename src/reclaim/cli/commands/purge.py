@@ -10,21 +10,23 @@ import typer
 
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.options.ages import parse_age
-from reclaim.cli.options.missing import MissingOption, allow_missing
+from reclaim.cli.options.missing import MissingOption
 from reclaim.cli.options.panels import LOOK_AT
 from reclaim.cli.options.run_names import LATEST, find_id
 from reclaim.cli.options.store_names import STORE
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import objects, size
+from reclaim.cli.views.describe import objects
 from reclaim.cli.views.documents import Id
 from reclaim.cli.views.failure import Failure
 from reclaim.cli.views.output import Block
 from reclaim.errors import InvalidInput, NotFound, Partial, Refused
+from reclaim.text import size
 
 if TYPE_CHECKING:
+    from reclaim.api.run import Run
+    from reclaim.api.store import OpenStore
     from reclaim.run.purge.purge import Purged
-    from reclaim.stores.base import Store
 
 
 def register(app: typer.Typer) -> None:
@@ -60,8 +62,6 @@ def purge(
     yes: YesOption = False,
 ) -> None:
     """Delete quarantined objects for good, once their time is over."""
-    from reclaim.run.purge import purge as purging
-
     if run is not None and older_than is not None:
         raise InvalidInput("--run and --older-than exclude each other")
     if run == LATEST and yes:
@@ -72,53 +72,58 @@ def purge(
     age = None if older_than is None else parse_age("--older-than", older_than)
     done: list[tuple[str, Purged]] = []
     left: list[tuple[str, Exception]] = []
-    with session.stores(store) as stores:
+    work = running.work()
+    with session.open_stores(store, work) as stores:
         if run is not None:
-            run = find_id(stores, run)
-            stores = [_store_of(run, stores)]
-        due = [
-            (due_store, runs) for due_store in stores if (runs := purging.due(due_store, age, run))
-        ]
+            named = _run_of(find_id([opened.store for opened in stores], run), stores)
+            due: Sequence[tuple[OpenStore, Sequence[Run]]] = [(named.store, [named])]
+        else:
+            due = [(opened, runs) for opened in stores if (runs := opened.due(older_than=age))]
         if due:
-            for due_store, _ in due:
-                allow_missing(due_store, asked=unsafe_allow_missing_layers)
             count = sum(len(runs) for _, runs in due)
             what = "1 run" if count == 1 else f"{count} runs"
             if run is not None:
-                what = f"run {run} of {due[0][0].name}"
+                what = f"run {due[0][1][0].id} of {due[0][0].name}"
             session.confirm(f"delete for good what {what} moved to quarantine", yes=yes)
-            with running.watched() as watcher:
-                engine = running.engine(watcher)
-                for due_store, _ in due:
+            with work.begin():
+                for opened, ending in due:
                     try:
-                        purged = purging.purge(
-                            due_store, engine, older_than=age, run_id=run, watcher=watcher
-                        )
+                        if run is not None:
+                            purged = ending[0].purge(
+                                unsafe_allow_missing_layers=unsafe_allow_missing_layers
+                            )
+                        else:
+                            purged = opened.purge(
+                                older_than=age,
+                                unsafe_allow_missing_layers=unsafe_allow_missing_layers,
+                            )
                     except Exception as error:
                         # Of one store: the others go on.
                         if len(due) == 1:
                             raise
-                        left.append((due_store.name, error))
+                        left.append((opened.name, error))
                         continue
                     if purged is not None:
-                        done.append((due_store.name, purged))
+                        done.append((opened.name, purged))
     if left:
         raise _together(left, done)
     session.output.answer(PurgeAnswer(done))
 
 
-def _store_of(run_id: str, stores: Iterable[Store]) -> Store:
-    """The store of a run that has something in quarantine."""
-    for store in stores:
-        run = store.find_run(run_id)
-        if run is None:
+def _run_of(run_id: str, stores: Iterable[OpenStore]) -> Run:
+    """The run of an id, which must have something in quarantine."""
+    from reclaim.api.run import Run
+
+    for opened in stores:
+        record = opened.store.find_run(run_id)
+        if record is None:
             continue
-        if run.quarantine is None:
+        if record.quarantine is None:
             raise Refused(
-                f"run {run_id} ({run.kind}, {run.phase}) has nothing in quarantine",
+                f"run {run_id} ({record.kind}, {record.phase}) has nothing in quarantine",
                 hint="see `reclaim runs`",
             )
-        return store
+        return Run(opened, record)
     raise NotFound(
         f"there is no run {run_id}",
         hint="see `reclaim runs`; name the store if it is not of the catalog",

@@ -14,9 +14,10 @@ from reclaim.cli.command import MetaOption, command
 from reclaim.cli.options.places import parse_folder, parse_object
 from reclaim.cli.progress.transfers import progress
 from reclaim.cli.session import Session, parse_metadata
-from reclaim.cli.views.describe import entry_document, objects, size
+from reclaim.cli.views.describe import entry_document, objects
 from reclaim.cli.views.output import Done
 from reclaim.errors import InvalidInput
+from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.catalog import Entry

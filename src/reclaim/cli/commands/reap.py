@@ -14,9 +14,10 @@ import typer
 from reclaim.cli.command import command
 from reclaim.cli.options.ages import parse_age
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import objects, size
+from reclaim.cli.views.describe import objects
 from reclaim.cli.views.output import Block, Table
 from reclaim.errors import InvalidInput, Partial
+from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.catalog import Backlog, Catalog, Reaped

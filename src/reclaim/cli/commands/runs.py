@@ -13,9 +13,10 @@ import typer
 from reclaim.cli.command import command
 from reclaim.cli.options.store_names import STORE
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import history_edit, instant, objects, size
+from reclaim.cli.views.describe import history_edit, instant, objects
 from reclaim.cli.views.output import Block, Table
 from reclaim.run_record import COLLECT, EARLY, PURGE, Phase, RunRecord
+from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.lock import LockState

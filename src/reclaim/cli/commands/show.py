@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.options.found_plan import FoundPlan, PlanArgument, find_plan_anywhere
+from reclaim.cli.options.found_plan import PlanArgument
 from reclaim.cli.options.panels import LOOK_AT, OUTPUT
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import size
 from reclaim.cli.views.output import Block, Table
 from reclaim.cli.views.plan_export import export
 from reclaim.cli.views.plan_history import read_history
 from reclaim.cli.views.plan_view import Summary
 from reclaim.cli.views.snapshot_rows import AllOption, ReasonsOption
 from reclaim.errors import InvalidInput
+from reclaim.text import size
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from reclaim.api.plan import Plan
+    from reclaim.run.plan.found_plan import FoundPlan
 
-COLUMNS = ("address", "path", "size", "kind", "belongs_to", "last_modified", "reason")
 HELD_COLUMNS = ("address", "matched_rules", "held_by")
 
 
@@ -114,6 +114,8 @@ def show(
 
     It may have been copied or moved; only apply insists on the place where it was written.
     """
+    from reclaim.api.plan import open_plan
+
     asked = {
         "--objects": objects,
         "--held": held,
@@ -122,13 +124,14 @@ def show(
     }
     if len(named := [option for option, given in asked.items() if given]) > 1:
         raise InvalidInput(f"{' and '.join(named)} exclude each other")
-    found = find_plan_anywhere(plan)
+    opened = open_plan(plan)
     if csv is not None or parquet is not None:
-        export(session, found, tables(found), csv=csv, parquet=parquet)
+        export(session, opened, csv=csv, parquet=parquet)
         return
+    found = opened.found
     summary = Summary(found.place, found.document, moved_to=found.moved_to)
     if objects:
-        session.output.answer(ObjectsAnswer(summary, found, limit))
+        session.output.answer(ObjectsAnswer(summary, opened, limit))
         return
     if held:
         session.output.answer(HeldAnswer(summary, found, limit))
@@ -142,7 +145,7 @@ class ObjectsAnswer:
     """The answer that lists the objects of a plan, one file after the other."""
 
     summary: Summary
-    found: FoundPlan
+    plan: Plan
     limit: int | None
 
     def document(self) -> Mapping[str, Any]:
@@ -156,7 +159,12 @@ class ObjectsAnswer:
         return [Table(("bytes", "kind", "path", "reason"), rows, frozenset({"bytes"}))]
 
     def _rows(self) -> Iterator[PlannedObject]:
-        return islice(_rows(self.found), self.limit)
+        return islice(self._every_row(), self.limit)
+
+    def _every_row(self) -> Iterator[PlannedObject]:
+        for table in self.plan.iter_objects():
+            for batch in table.to_batches(max_chunksize=10_000):
+                yield from batch.to_pylist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,15 +199,3 @@ class HeldAnswer:
             table = self.found.read(file, HELD_COLUMNS)
             for batch in table.to_batches(max_chunksize=10_000):
                 yield from batch.to_pylist()
-
-
-def tables(found: FoundPlan) -> Iterator[pa.Table]:
-    """The objects of a plan, a file at a time."""
-    for file in found.document.files:
-        yield found.read(file, COLUMNS).rename_columns({"belongs_to": "branch"})
-
-
-def _rows(found: FoundPlan) -> Iterator[PlannedObject]:
-    for table in tables(found):
-        for batch in table.to_batches(max_chunksize=10_000):
-            yield from batch.to_pylist()

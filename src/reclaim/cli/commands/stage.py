@@ -9,8 +9,9 @@ import typer
 from reclaim.cli.command import command
 from reclaim.cli.options.places import parse_object
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import entry_document, size
+from reclaim.cli.views.describe import entry_document
 from reclaim.cli.views.output import Done
+from reclaim.text import size
 
 
 def register(app: typer.Typer) -> None:

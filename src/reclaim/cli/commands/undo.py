@@ -15,14 +15,14 @@ from reclaim.cli.options.panels import LOOK_AT
 from reclaim.cli.options.run_names import OTHER_STORE, RUN_HELP, find_id
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import instant, objects, size, snapshots
+from reclaim.cli.views.describe import instant, objects, snapshots
 from reclaim.cli.views.documents import Id, InstantText
 from reclaim.cli.views.output import Block
 from reclaim.errors import NotFound
+from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.run.undo.undo_run import Undone
-    from reclaim.run_record import RunRecord
     from reclaim.stores.base import Store
 
 
@@ -48,34 +48,25 @@ def undo(
 
     Of a lifecycle run that was cut off, what is not deleted yet is released. Safe to run again.
     """
-    from reclaim.run.roots.cut_off import can_be_given_up
-    from reclaim.run.undo.undo_edit import edits_alone, undo_edit
-    from reclaim.run.undo.undo_run import Undone, undo_run
-    from reclaim.run_record import EXPIRE
+    from reclaim.api.run import Run
+    from reclaim.api.store import OpenStore
     from reclaim.stores.registry import find, find_all, find_foreign
 
+    work = running.work()
     foreign = None if store is None else find_foreign(store)
     if foreign is not None:
-        done = _bring_back(foreign, find_id([foreign], run), running)
-        session.output.answer(UndoAnswer.of(foreign, done))
+        own, run = foreign, find_id([foreign], run)
+        done = Run.of(OpenStore(own, work), run).undo()
+        session.output.answer(UndoAnswer.of(own, done))
         return
     with ExitStack() as opened:
         with _naming_other_stores():
             catalog = opened.enter_context(session.open())
             stores = find_all(catalog) if store is None else [find(catalog, store)]
             run = find_id(list(stores), run)
-            repository = catalog.repository_of_run(run)
-        record = next(listed for listed in repository.runs() if listed.id == run)
-        own = find(catalog, repository.uid)
-        if can_be_given_up(own, record):
-            with running.watched() as watcher:
-                done = undo_run(own, running.engine(watcher), run, watcher=watcher)
-            answer = UndoAnswer.of(own, done, given_up=True)
-        elif record.kind == EXPIRE or edits_alone(record):
-            left = undo_edit(own, run)
-            answer = UndoAnswer.of(own, Undone(run, left=tuple(left)), record)
-        else:
-            answer = UndoAnswer.of(own, _bring_back(own, run, running))
+            own = find(catalog, catalog.repository_of_run(run).uid)
+        done = Run.of(OpenStore(own, work), run).undo()
+        answer = UndoAnswer.of(own, done)
     session.output.answer(answer)
 
 
@@ -128,32 +119,26 @@ class UndoAnswer:
     store: str
     noun: str
     done: Undone
-    edited: RunRecord | None = None
-    """The run, where nothing but its edit of the history could be taken back."""
-    given_up: bool = False
-    """Whether it is a lifecycle run that was cut off, of which the rest was released."""
     until: datetime | None = None
     """When the hold of what came back ends; None if nothing is held."""
     release: str = ""
     """The command that ends the hold sooner."""
 
     @classmethod
-    def of(
-        cls, store: Store, done: Undone, edited: RunRecord | None = None, *, given_up: bool = False
-    ) -> UndoAnswer:
+    def of(cls, store: Store, done: Undone) -> UndoAnswer:
         from reclaim.run.expire.released import find_hold, release_command
         from reclaim.stores.registry import name_of
 
         until = find_hold(store, done.run)
         release = release_command(name_of(store.kind, store.name, store.uid), done.run)
-        return cls(store.name, store.noun, done, edited, given_up, until, release)
+        return cls(store.name, store.noun, done, until, release)
 
     @property
     def deleted(self) -> DeletedForGood:
         """Objects, bytes and snapshots that the run deleted for good."""
-        if self.edited is None:
+        if self.done.edited is None:
             return {"objects": 0, "bytes": 0, "snapshots": 0}
-        counts = self.edited.counts
+        counts = self.done.edited.counts
         return {
             "objects": counts.objects,
             "bytes": counts.bytes,
@@ -172,12 +157,12 @@ class UndoAnswer:
 
     def view(self) -> Iterator[Block]:
         done, deleted = self.done, self.deleted
-        if self.given_up:
+        if done.given_up:
             yield (
                 f"Gave up run {done.run}: {objects(done.released)} that it had not deleted can be "
                 f"used again, {objects(done.gone)} are gone for good."
             )
-        elif self.edited is None:
+        elif self.done.edited is None:
             what = f"{objects(done.objects)} ({size(done.bytes)})"
             what = f"{what} and {snapshots(done.snapshots, self.noun)}"
             yield f"Undid run {done.run}: brought back {what}."
@@ -208,17 +193,3 @@ def _naming_other_stores() -> Iterator[None]:
             raise
         hint = f"{error.hint}; {OTHER_STORE}" if error.hint else OTHER_STORE
         raise NotFound(error.message, hint=hint, **error.details) from error
-
-
-def _bring_back(store: Store, run: str, running: RunOptions) -> Undone:
-    from reclaim.run.undo.undo_edit import edits_alone, undo_edit
-    from reclaim.run.undo.undo_run import Undone, check_undo, undo_run
-
-    record = store.find_run(run)
-    if record is None:
-        raise NotFound(f"there is no run {run} of {store.name}", hint="see `reclaim runs`")
-    if edits_alone(record):
-        return Undone(run, 0, 0, 0, tuple(undo_edit(store, run)))
-    check_undo(record)
-    with running.watched() as watcher:
-        return undo_run(store, running.engine(watcher), run, watcher=watcher)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from reclaim.cli.options.panels import LOOK_AT
-from reclaim.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from reclaim.stores.base import Store
 
 BackupsOption = Annotated[
     bool,
@@ -20,17 +16,3 @@ BackupsOption = Annotated[
         rich_help_panel=LOOK_AT,
     ),
 ]
-
-
-def collect_backups(store: Store, *, asked: bool) -> None:
-    """Tell a store that old copies may go, if a person said so."""
-    from reclaim.stores.abilities import KeepsBackups
-
-    if not asked:
-        return
-    if not isinstance(store, KeepsBackups):
-        raise InvalidInput(
-            f"a {store.kind} store keeps no copies of what it replaces",
-            hint="leave --old-backups out",
-        )
-    store.collect_backups()

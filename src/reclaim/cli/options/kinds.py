@@ -17,11 +17,7 @@ from reclaim.cli.running import RunOptions
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from reclaim.cli.progress.watching import Watch
-    from reclaim.engine.base import Engine
-    from reclaim.run.requests import RunRequest
-    from reclaim.run.sweep.removal import Removal
-    from reclaim.stores.base import Store
+    from reclaim.api.options import PlanArguments
 
 HISTORY_ONLY, UNCOMMITTED, LIFECYCLE = "--history-only", "--uncommitted", "--lifecycle"
 
@@ -104,37 +100,24 @@ class KindOptions:
         ),
     ] = False
 
-    def read(self, *groups: Any) -> RunRequest:
+    def read(self, *groups: Any) -> PlanArguments:
         """The kind that was asked for; refuses options in other groups that do not go with it."""
-        from reclaim.run.requests import RunKind, RunRequest
+        from reclaim.run.requests import RunKind
 
         chosen = self._chosen()
         for option, kinds in OF_KINDS.items():
             if getattr(self, option) not in (None, False) and chosen not in kinds:
                 raise InvalidInput(f"--{option} goes only with {' or '.join(kinds)}")
-        if not chosen:
-            return RunRequest()
-        for group in groups:
+        for group in groups if chosen else ():
             for option in given_options(group):
                 if option not in TAKEN[chosen]:
                     raise InvalidInput(f"{flag(option)} does not go with {chosen}")
-        kind = RunKind(chosen.removeprefix("--"))
-        return RunRequest(kind, tuple(self.ref or ()), self.branch, self.full)
-
-    def rules(self, rules: RuleOptions) -> RuleOptions:
-        """The retention rules of this kind: a kind without such rules ignores a stored policy."""
-        with_rules = self._chosen() in ("", HISTORY_ONLY)
-        return rules if with_rules else RuleOptions(no_policy=True)
-
-    def engine(self, running: RunOptions, watch: Watch) -> Engine:
-        """The engine of this kind: an edit of the history needs neither Spark nor Java."""
-        return running.local_engine() if self.history_only else running.engine(watch)
-
-    def removal(self, quarantining: QuarantineOptions, store: Store) -> Removal:
-        """How this kind removes objects: an edit of the history removes none."""
-        from reclaim.run.sweep.removal import DELETE
-
-        return DELETE if self.history_only else quarantining.removal(store)
+        return {
+            "kind": RunKind(chosen.removeprefix("--") or RunKind.COLLECT).value,
+            "refs": tuple(self.ref or ()),
+            "branch": self.branch,
+            "full": self.full,
+        }
 
     def _chosen(self) -> str:
         """The option of the kind; "" for a collection of everything."""

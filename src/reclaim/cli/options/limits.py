@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reclaim.cli.options.panels import SAFETY
-from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from reclaim.run.apply.limits import Limits
-
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmgtp])(i?)b?|b)?", re.IGNORECASE)
-_POWERS = {unit: power for power, unit in enumerate("kmgtp", start=1)}
+    from reclaim.api.options import ApplyArguments
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,24 +37,8 @@ class LimitOptions:
         ),
     ] = None
 
-    def read(self) -> Limits:
-        from reclaim.run.apply.limits import Limits
+    def read(self) -> ApplyArguments:
+        from reclaim.api.options import parse_size
 
         size = None if self.max_bytes is None else parse_size("--max-bytes", self.max_bytes)
-        return Limits(self.max_objects, size)
-
-
-def parse_size(option: str, text: str) -> int:
-    """A number of bytes: MB are a million, MiB and M are 1024 times 1024."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None:
-        raise InvalidInput(
-            f"{option}: {text!r} is not a size", hint="write for example 5000000, 500MB or 2GiB"
-        )
-    number, unit, binary = match.groups()
-    if not unit:
-        factor = 1
-    else:
-        decimal = not binary and text.strip().lower().endswith("b")
-        factor = (1000 if decimal else 1024) ** _POWERS[unit.lower()]
-    return int(float(number) * factor) if "." in number else int(number) * factor
+        return {"max_objects": self.max_objects, "max_bytes": size}

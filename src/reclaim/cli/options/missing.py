@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from reclaim.cli.options.panels import SAFETY
-from reclaim.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from reclaim.stores.base import Store
 
 MissingOption = Annotated[
     bool,
@@ -20,17 +16,3 @@ MissingOption = Annotated[
         rich_help_panel=SAFETY,
     ),
 ]
-
-
-def allow_missing(store: Store, *, asked: bool) -> None:
-    """Tell a store that what is missing is lost for good, if a person said so."""
-    from reclaim.stores.abilities import NeedsOtherSnapshots
-
-    if not asked:
-        return
-    if not isinstance(store, NeedsOtherSnapshots):
-        raise InvalidInput(
-            f"a {store.kind} store does not tell what is missing",
-            hint="leave --unsafe-allow-missing-layers out",
-        )
-    store.allow_missing()

@@ -13,6 +13,7 @@ from reclaim.cli.options.panels import SAFETY
 from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from reclaim.api.options import ApplyArguments
     from reclaim.run.sweep.removal import Removal
     from reclaim.stores.base import Store
 
@@ -49,6 +50,10 @@ class QuarantineOptions:
             rich_help_panel=SAFETY,
         ),
     ] = None
+
+    def arguments(self, store: Store, limits: ApplyArguments) -> ApplyArguments:
+        """The options of an apply to a store."""
+        return {**limits, "quarantine": self.removal(store)}
 
     def removal(self, store: Store) -> Removal:
         """How objects of a store are removed."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, fields
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -78,6 +77,7 @@ class KeepOptions:
 
     def policy_with(self, file: str | None) -> tuple[str, Policy] | None:
         """The policy of a file, with its text, or of the options; None if neither was given."""
+        from reclaim.api.options import check_past
         from reclaim.policy import from_options
         from reclaim.policy.stored import text_of
 
@@ -86,7 +86,7 @@ class KeepOptions:
             if not given:
                 return None
             policy = from_options(**given)
-            _check_past(policy)
+            check_past(policy)
             return text_of(policy), policy
         if given:
             raise InvalidInput(
@@ -94,7 +94,7 @@ class KeepOptions:
                 hint="write all of them in the file",
             )
         text, policy = read_policy_file(file)
-        _check_past(policy)
+        check_past(policy)
         return text, policy
 
 
@@ -140,26 +140,12 @@ class RuleOptions(KeepOptions):
         """The policy that was asked for; None leaves it to the one that is stored."""
         from reclaim.policy import Policy
 
-        found = self.policy_with(self.policy)
+        given = self.policy_with(self.policy)
         if not self.no_policy:
-            return None if found is None else found[1]
-        if found is not None:
+            return None if given is None else given[1]
+        if given is not None:
             raise InvalidInput("--no-policy cannot be combined with rules")
         return Policy()
-
-
-def _check_past(policy: Policy) -> None:
-    """Refuse an instant yet to come: every commit is older, so none would be kept for its age."""
-    from reclaim.clock import SystemClock
-    from reclaim.model import instant_text
-
-    now = SystemClock().now()
-    for rules in (policy.default, *(rules for _, rules in policy.matches)):
-        if isinstance(rules.older_than, datetime) and rules.older_than > now:
-            raise InvalidInput(
-                f"older_than {instant_text(rules.older_than)} is in the future",
-                hint="give an instant in the past, or a duration such as 30d",
-            )
 
 
 def read_policy_file(file: str) -> tuple[str, Policy]:

@@ -60,18 +60,6 @@ def instant(when: datetime) -> str:
     return f"{when:%Y-%m-%d %H:%M:%S}"
 
 
-def size(count: int) -> str:
-    """A number of bytes for people."""
-    if count < 1024:
-        return f"{count} B"
-    amount = count / 1024
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        if amount < 1024:
-            return f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} PiB"
-
-
 def percent(part: int, whole: int) -> str:
     """A part of a whole; what is almost nothing, or almost all, is not rounded to it."""
     share = part / whole if whole else 0.0

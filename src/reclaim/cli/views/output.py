@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,15 +10,16 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from reclaim.model import instant_text
+from reclaim.text import printable
+
 if TYPE_CHECKING:
     from reclaim.cli.views.failure import Failure
-from reclaim.model import instant_text
 
 CHUNK = 1_000
 """Rows are aligned this many at a time, so that a long listing starts at once."""
 
 Row = Sequence[str]
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +107,6 @@ class ConsoleOutput:
         print(f"error: {printable(failure.message)}", file=sys.stderr)
         if failure.hint:
             print(f"hint: {printable(failure.hint)}", file=sys.stderr)
-
-
-def printable(text: str) -> str:
-    """Text that cannot steer a terminal: control characters are written out."""
-    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def _chunks(table: Table) -> Iterator[list[list[str]]]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict
 
 from reclaim.cli import local
-from reclaim.cli.options.found_plan import FoundPlan, shown
 from reclaim.cli.session import Session
 from reclaim.cli.views.describe import objects
 from reclaim.cli.views.output import Done
@@ -16,6 +15,8 @@ from reclaim.errors import InvalidInput
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from reclaim.api.plan import Plan
 
 STANDARD_OUTPUT = "-"
 
@@ -31,8 +32,7 @@ class PlanExported(TypedDict):
 
 def export(
     session: Session,
-    found: FoundPlan,
-    tables: Iterator[pa.Table],
+    plan: Plan,
     *,
     csv: str | None,
     parquet: str | None,
@@ -54,13 +54,13 @@ def export(
                 "stdout cannot carry both the objects and a JSON document",
                 hint="leave --json out, or name a file",
             )
-        write(sys.stdout.buffer, tables)
+        write(sys.stdout.buffer, plan.iter_objects())
         sys.stdout.buffer.flush()
         return
     with local.replacing(Path(target)) as file:
-        written = write(file, tables)
+        written = write(file, plan.iter_objects())
     facts: PlanExported = {
-        "plan": shown(found.moved_to or found.place),
+        "plan": plan.location,
         "file": str(Path(target).absolute()),
         "format": "csv" if csv is not None else "parquet",
         "objects": written,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from reclaim.cli.options.found_plan import FoundPlan, shown
+from reclaim.cli.options.found_plan import shown
 from reclaim.cli.views.documents import DecisionDocument, Verdict
 from reclaim.cli.views.output import Block
 from reclaim.cli.views.snapshot_rows import (
@@ -21,6 +21,8 @@ from reclaim.cli.views.snapshot_rows import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from reclaim.run.plan.found_plan import FoundPlan
 
 LIVE = "live"
 """The verdict on a snapshot that stays; see ``run.snapshot_reasons``."""

@@ -10,10 +10,11 @@ from urllib.parse import unquote
 from reclaim.cli.config.settings import current
 from reclaim.cli.options.found_plan import shown
 from reclaim.cli.options.store_names import store_option
-from reclaim.cli.views.describe import expired, instant, objects, percent, size, snapshots
+from reclaim.cli.views.describe import expired, instant, objects, percent, snapshots
 from reclaim.cli.views.output import Block, Table
 from reclaim.cli.views.plan_history import PlanCommits, PlanHistory
 from reclaim.cli.views.policy_view import STORED
+from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.engine.tasks.parts import Place

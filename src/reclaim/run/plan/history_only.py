@@ -1,7 +1,7 @@
 """Plan: edit the history by rules, and delete nothing.
 
 The history is read and decided on in this process, without an engine and without a listing. The
-plan is written down, reviewed and applied like any other (decision 0064).
+plan is written down, reviewed and applied like any other (decision 0032).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from reclaim.run.plan.dead_snapshots import find_dead_ids
 from reclaim.run.plan.decide import Decided, decide_seen
 from reclaim.run.plan.plan_document import HistoryOnly, LibraryEdit, PlanSections
 from reclaim.run.plan.plan_summary import PlanFindings, summarize
-from reclaim.run.plan.planning import Plan, PlanOptions, record_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, record_plan
 from reclaim.run.record.stages import Silent, Stages, Watcher
 from reclaim.stores.abilities import EditsHistory, Expiration, HistorySeen, ShowsHistory
 from reclaim.stores.base import Store
@@ -49,7 +49,7 @@ def plan_history(
     refs: Sequence[str] = (),
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
-) -> Plan:
+) -> WrittenPlan:
     """Plan an edit of the history, which is narrowed to what some ``refs`` reach if any are given.
 
     Changes nothing in the store, which only notes what the plan hashes to.
@@ -90,7 +90,7 @@ def plan_history(
             snapshots=plan_snapshots.write(storage, place.at(SNAPSHOTS), seen, decided),
             sections=PlanSections(history_only=HistoryOnly(refs=_tips(seen, refs))),
         )
-        plan = Plan(place, plan_file.write(storage, place, summarize(store, findings)))
+        plan = WrittenPlan(place, plan_file.write(storage, place, summarize(store, findings)))
     except BaseException:
         with suppress(ReclaimError):
             storage.delete(place.at(SNAPSHOTS))

@@ -46,7 +46,7 @@ from reclaim.run.plan.context import PlanContext, YoungRuns
 from reclaim.run.plan.dead_snapshots import CAUSES, causes_of, find_containers, find_dead_ids
 from reclaim.run.plan.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.plan.plan_document import LibraryEdit, Noncurrent, PlanDocument
-from reclaim.run.plan.plan_kind import MakeKind, ObjectListing, PlanKind
+from reclaim.run.plan.plan_kind import MakeKind, ObjectListing, PlanKind, WhyFull
 from reclaim.run.plan.plan_summary import PlanFindings, summarize
 from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Silent, Stages, Watcher
@@ -87,7 +87,7 @@ class PlanOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WrittenPlan:
     """A plan and where it is."""
 
     place: Place
@@ -104,13 +104,13 @@ def make_plan(
     *,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
-) -> Plan:
+) -> WrittenPlan:
     """Find what may go, write it down, and let the store note what the plan hashes to."""
     plan = find_candidates(store, engine, options, kind, watcher=watcher, opener=opener)
     return record_plan(store, plan)
 
 
-def record_plan(store: Store, plan: Plan) -> Plan:
+def record_plan(store: Store, plan: WrittenPlan) -> WrittenPlan:
     """Let the store note what a plan hashes to, if it can: to plan, one need not write there."""
     try:
         store.record_plan(plan.document.run, plan.document.digest)
@@ -128,7 +128,7 @@ def find_candidates(
     besides: str | None = None,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
-) -> Plan:
+) -> WrittenPlan:
     """Find what may go, and write it down. The store is not told.
 
     ``besides`` is a run that goes on with what it took before: what it promised is not spared.
@@ -160,7 +160,7 @@ class Planning:
         self._live: frozenset[SnapshotId] = frozenset()
         """The snapshots that were observed as live."""
 
-    def run(self, run: str, stages: Stages) -> Plan:
+    def run(self, run: str, stages: Stages) -> WrittenPlan:
         for _ in range(ROUNDS):
             self._live = frozenset()
             context = self._begin(run, stages)
@@ -190,19 +190,25 @@ class Planning:
             store, self._engine, run, place, margins, self._opener, stages, now, young
         )
 
-    def _attempt(self, context: PlanContext) -> Plan:
-        """The plan; where a checkpoint turns out to be of no use, a plan without any."""
-        kind = self._make_kind(context, None)
-        try:
-            return self._plan(context, kind)
-        except Exception as error:
-            why_full = kind.why_full(error)
-            if why_full is None:
-                raise
-        with suppress(ReclaimError):
-            context.tidy(*FOLDERS)
-        context = replace(context, started_at=self._store.clock.now())
-        return self._plan(context, self._make_kind(context, why_full))
+    def _attempt(self, context: PlanContext) -> WrittenPlan:
+        """The plan; where a checkpoint turns out to be of no use, a full run.
+
+        A full run still uses the index. If a file of the index is damaged as well, the plan is
+        begun once more without it.
+        """
+        why_full: WhyFull | None = None
+        while True:
+            kind = self._make_kind(context, why_full)
+            try:
+                return self._plan(context, kind)
+            except Exception as error:
+                again = kind.why_full(error)
+                if again is None or not again.goes_beyond(why_full):
+                    raise
+                why_full = again
+            with suppress(ReclaimError):
+                context.tidy(*FOLDERS)
+            context = replace(context, started_at=self._store.clock.now())
 
     def _lost_live(self) -> bool:
         """Whether a run has since removed a snapshot that was live when it was observed.
@@ -217,7 +223,7 @@ class Planning:
             return False
         return not self._live <= {snapshot.id for snapshot in seen.snapshots}
 
-    def _plan(self, context: PlanContext, kind: PlanKind) -> Plan:
+    def _plan(self, context: PlanContext, kind: PlanKind) -> WrittenPlan:
         store, engine, options = self._store, self._engine, self._options
         stage, work = context.stages.stage, context.work
         with stage("check"):
@@ -328,7 +334,7 @@ class Planning:
         made = summarize(store, findings)
         check_fraction(made)
         # As it is here, not as it can be read: others may be able to write there.
-        return Plan(context.place, plan_file.write(context.storage, context.place, made))
+        return WrittenPlan(context.place, plan_file.write(context.storage, context.place, made))
 
     def _inventory(self) -> Objects | None:
         given = self._options.inventory

@@ -2,7 +2,7 @@
 
 Before the first of it is deleted, the record of its run says that a purge has begun. From then on
 that run promises nothing and cannot be undone: wherever a purge stops, others go on (decision
-0043).
+0031).
 """
 
 from __future__ import annotations

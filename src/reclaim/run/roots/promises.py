@@ -7,7 +7,7 @@ was too young to be set aside or that others shared it; and what a store's own l
 history for a run that was to set it aside, and that was cut off before it did. What delete markers
 cover has one marker only. The record of such a run stays too. Snapshots that promised ones stand
 on, or are of no use without, stay with them. From the moment at which a purge begins to delete what
-a run set aside, that run promises nothing: nothing of it can come back (decision 0043).
+a run set aside, that run promises nothing: nothing of it can come back (decision 0031).
 The record of a lifecycle run that was cut off stays as well, until somebody finishes it or gives it
 up.
 """

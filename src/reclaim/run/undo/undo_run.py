@@ -33,7 +33,7 @@ from reclaim.run.sweep.removal import UndoableRemoval, note_undo_begun, removal_
 from reclaim.run.sweep.sweep import sweep
 from reclaim.run.undo.completeness import find_whole
 from reclaim.run.undo.undo_edit import edits_alone, undo_edit
-from reclaim.run_record import ADOPT, Action, RunRecord
+from reclaim.run_record import ADOPT, EXPIRE, Action, RunRecord
 from reclaim.stores.abilities import EditsHistory, Quarantines
 from reclaim.stores.base import Held, Store
 from reclaim.stores.findings import some
@@ -59,6 +59,10 @@ class Undone:
     were not brought back all together."""
     gone: int = 0
     """Objects that such a run deleted for good."""
+    edited: RunRecord | None = None
+    """The run, where nothing but its edit of the history could be taken back."""
+    given_up: bool = False
+    """Whether it is a lifecycle run that was cut off, of which the rest was released."""
 
     @property
     def held_until(self) -> str:
@@ -98,10 +102,14 @@ def undo_run(
     """Undo a run that set its objects aside, or the rest of an undo that was interrupted."""
     if store.deleted:
         raise Refused(f"{store.name} was deleted, and nothing of it can be used any more")
-    found = store.find_run(run_id)
-    gives_up = found is not None and can_be_given_up(store, found)
-    if found is not None and edits_alone(found) and not gives_up:
-        return Undone(run_id, 0, 0, 0, tuple(undo_edit(store, run_id)))
+    before = store.find_run(run_id)
+    if before is None:
+        raise NotFound(f"there is no run {run_id} of {store.name}", hint="see `reclaim runs`")
+    gives_up = can_be_given_up(store, before)
+    if not needs_engine(store, before):
+        return Undone(run_id, left=tuple(undo_edit(store, run_id)), edited=before)
+    if not gives_up:
+        check_undo(before)
     again = f"undo it again: reclaim undo {run_id}"
     # A lock is not held while Spark starts.
     engine.start()
@@ -115,9 +123,16 @@ def undo_run(
         stages = Stages(run_id, watcher or Silent())
         if gives_up:
             settled = give_up(store, held, engine, run, stages, opener)
-            return Undone(run_id, released=settled.released, gone=settled.gone)
+            return Undone(run_id, released=settled.released, gone=settled.gone, given_up=True)
         removal = check_undo(run)
         return _Undoing(store, held, engine, run, removal, stages).undo(opener)
+
+
+def needs_engine(store: Store, run: RunRecord) -> bool:
+    """Whether the undo of a run moves objects, or takes back its edit of the history alone."""
+    if can_be_given_up(store, run):
+        return True
+    return run.kind != EXPIRE and not edits_alone(run)
 
 
 def check_undo(run: RunRecord) -> UndoableRemoval:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from reclaim.catalog import Roots
@@ -31,6 +31,7 @@ from reclaim.stores.abilities import (
     DeletesOnline,
     Examines,
     HistorySeen,
+    HoldsLeases,
     KeepsGuards,
     KeepsParents,
     OnlineDeletes,
@@ -38,7 +39,6 @@ from reclaim.stores.abilities import (
     ShowsHistory,
     TakesReferenced,
 )
-from reclaim.stores.base import Store
 from reclaim.stores.catalog.examination import CatalogExamination, old_uploads, unknown_partitions
 from reclaim.stores.catalog.format import METARANGE, CatalogFormat
 from reclaim.stores.catalog.held import HeldRepository
@@ -50,7 +50,7 @@ SAFETY_BASIS = "Every reference is a row of one database and was read after the 
 
 
 class CatalogStore(
-    Store,
+    HoldsLeases,
     DeletesOnline,
     Examines,
     KeepsGuards,
@@ -212,6 +212,17 @@ class CatalogStore(
 
     def leases(self) -> Sequence[tuple[Lease, bool]]:
         return leases.list_with_validity(self._workspace)
+
+    def take_lease(self, snapshot: str, *, holder: str, length: timedelta) -> Lease:
+        """Take a lease on a commit, by its id or by a ref that names it."""
+        return leases.take(self._workspace, snapshot, holder=holder, length=length)
+
+    def renew_lease(self, lease: Lease) -> Lease:
+        work = self._workspace
+        return leases.renew(work.database, work.clock, self.uid, lease.id)
+
+    def release_lease(self, lease_id: str) -> None:
+        leases.release(self._workspace.database, self.uid, lease_id)
 
     def online_deletes(self) -> OnlineDeletes:
         """The work of the reaper so far, and its backlog."""

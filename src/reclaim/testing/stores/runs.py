@@ -14,7 +14,7 @@ from reclaim.policy import Duration, Match, Policy, Rules
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.plan import plan_snapshots
-from reclaim.run.plan.planning import Plan, PlanOptions, make_plan
+from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.purge.purge import Purged, purge
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.run.undo.undo_run import Undone, undo_run
@@ -56,14 +56,14 @@ class _Stopped(Exception):
 class RunContract(Contract):
     """The duties of a store towards runs."""
 
-    def plan(self, subject: Subject, policy: Policy | None = None) -> Plan:
+    def plan(self, subject: Subject, policy: Policy | None = None) -> WrittenPlan:
         options = PlanOptions(policy=policy or Policy(), allowed_fraction=1.0)
         return make_plan(subject.store, self.engine(subject), options, opener=self.opener(subject))
 
     def apply(
         self,
         subject: Subject,
-        plan: Plan,
+        plan: WrittenPlan,
         removal: Removal = DELETE,
         *,
         stop_at: str = "",
@@ -100,11 +100,11 @@ class RunContract(Contract):
             opener=self.opener(subject),
         )
 
-    def dead_by(self, subject: Subject, plan: Plan) -> set[SnapshotId]:
+    def dead_by(self, subject: Subject, plan: WrittenPlan) -> set[SnapshotId]:
         part = plan.document.snapshots.part
         return set(plan_snapshots.read(subject.store.storage, part).dead)
 
-    def check_dies(self, subject: Subject, plan: Plan, kind: str) -> None:
+    def check_dies(self, subject: Subject, plan: WrittenPlan, kind: str) -> None:
         """An apply is cut off before it takes anything of a kind."""
         dying = partial(self.apply, subject, plan, stop_at=f"sweep {kind}")
         error = failure_of(Exception, dying)

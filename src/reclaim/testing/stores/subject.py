@@ -32,7 +32,8 @@ class Subject(Protocol):
     def interrupted(self, call: Callable[[], None]) -> Store:
         """The same store, opened by somebody who is interrupted before each write to the storage.
 
-        ``InterruptedStorage`` does that.
+        ``InterruptedStorage`` does that. Where a lease is written to a database, ``take_lease`` is
+        interrupted before it.
         """
         ...
 

@@ -1,0 +1,385 @@
+"""Stores: open one by its name, and plan, apply, undo and purge."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, Unpack
+
+from reclaim.api.options import (
+    Age,
+    ApplyArguments,
+    Asked,
+    PlanArguments,
+    allow_missing,
+    limits_of,
+    removal_for,
+    to_timedelta,
+)
+from reclaim.api.plan import Plan
+from reclaim.api.run import Run, find_id
+from reclaim.api.work import EngineChoice, EngineName, ShowProgress, Work, make_work
+from reclaim.errors import InvalidInput, LeaseLapsed, NotFound, Refused
+from reclaim.lock import LockState
+from reclaim.model import Lease
+from reclaim.policy import Policy
+from reclaim.policy.lifecycle import LifecyclePolicy, read_lifecycle
+from reclaim.policy.stored import text_of
+from reclaim.renewal import Renewal
+from reclaim.run.gc import collect
+from reclaim.run.lifecycle.rules import find_lifecycle, keeping_lifecycle, store_lifecycle
+from reclaim.run.plan.found_plan import FoundPlan, find_plan
+from reclaim.run.plan.stored_policy import find_stored, store_policy
+from reclaim.run.purge.purge import Purged, due, purge
+from reclaim.run.requests import RunKind, find_skip_reason, plan_request
+from reclaim.run.sweep.removal import DELETE
+from reclaim.stores.abilities import HoldsLeases
+from reclaim.stores.base import Store
+from reclaim.stores.registry import find, find_all, find_foreign, find_several
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from reclaim.catalog import Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class GcResult:
+    """The result of plan and apply in one go."""
+
+    plan: Plan | None
+    run: Run | None
+    """None if there was nothing to collect."""
+    note: str = ""
+    """Why nothing was planned."""
+
+
+class OpenStore:
+    """A store that is open: make plans for it, and look at its runs.
+
+    with reclaim.open_store("sales") as store:
+        plan = store.plan(reclaim.Policy(keep_last=30))
+        print(plan.summary.objects, plan.summary.by_reason)
+        run = plan.apply(quarantine="14d")
+    """
+
+    def __init__(
+        self, store: Store, work: Work, *, close: Callable[[], object] = lambda: None
+    ) -> None:
+        self.store = store
+        """The interface that authors of stores implement."""
+        self.work = work
+        self._close = close
+
+    @property
+    def name(self) -> str:
+        return self.store.name
+
+    @property
+    def kind(self) -> str:
+        """``catalog``, or the scheme of the store."""
+        return self.store.kind
+
+    @property
+    def uid(self) -> str:
+        """The name that no other store has."""
+        return self.store.uid
+
+    def __repr__(self) -> str:
+        return f"<OpenStore {self.kind} {self.name}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the catalog, if ``open_store`` opened it."""
+        self._close()
+
+    # Plans and runs
+
+    def plan(self, policy: Policy | None = None, **options: Unpack[PlanArguments]) -> Plan:
+        """Find unreferenced objects and expired commits and write a plan. Deletes nothing.
+
+        Without a policy the one that is stored with the store applies; ``Policy()`` expires
+        nothing. The options are those of ``PlanArguments``.
+        """
+        asked = Asked.of(policy, options)
+        chosen = asked.options(self.store)
+        with self.work.begin(local=_edits_only(asked)) as (engine, watch):
+            made = plan_request(self.store, engine, chosen, asked.request, watcher=watch)
+        found = FoundPlan.at(made.place, made.document)
+        return Plan(found, self, not_recorded=made.not_recorded)
+
+    def open_plan(self, location: str) -> Plan:
+        """Open a plan of this store, to apply it: it must be where it was written."""
+        return Plan(FoundPlan.at(*find_plan(location)), self)
+
+    def gc(
+        self,
+        policy: Policy | None = None,
+        *,
+        quarantine: bool | Age | None = None,
+        markers: bool = False,
+        max_objects: int | None = None,
+        max_bytes: int | str | None = None,
+        **options: Unpack[PlanArguments],
+    ) -> GcResult:
+        """Plan and apply in one go. The options are those of ``plan`` and of ``Plan.apply``."""
+        return self.gc_with(
+            Asked.of(policy, options),
+            ApplyArguments(
+                quarantine=quarantine,
+                markers=markers,
+                max_objects=max_objects,
+                max_bytes=max_bytes,
+            ),
+        )
+
+    def gc_with(
+        self, asked: Asked, applying: ApplyArguments, *, among_many: bool = False
+    ) -> GcResult:
+        """The same, of options that were read before.
+
+        ``among_many`` skips a store without rules for the kind of run, which alone is an error.
+        """
+        edits_only = _edits_only(asked)
+        removal = DELETE if edits_only else removal_for(self.store, applying)
+        limits, chosen = limits_of(applying), asked.options(self.store)
+        if among_many and (reason := find_skip_reason(self.store, asked.request, chosen)):
+            return GcResult(None, None, reason)
+        with self.work.begin(local=edits_only) as (engine, watch):
+            done = collect(
+                self.store,
+                engine,
+                chosen,
+                asked.request,
+                removal=removal,
+                limits=limits,
+                watcher=watch,
+            )
+        plan = run = None
+        if done.plan is not None:
+            found = FoundPlan.at(done.plan.place, done.plan.document)
+            plan = Plan(found, self, not_recorded=done.plan.not_recorded)
+        if done.applied is not None:
+            run = Run.of(self, done.applied.run, done.applied)
+        return GcResult(plan, run, done.note)
+
+    def runs(self) -> list[Run]:
+        """All runs of the store, the newest first."""
+        return [Run(self, record) for record in self.store.runs()]
+
+    def run(self, name: str) -> Run:
+        """A run by its id, the start of its id, or ``latest``."""
+        return Run.of(self, find_id([self.store], name))
+
+    def due(self, *, older_than: Age | None = None) -> list[Run]:
+        """The runs whose quarantine a purge would end."""
+        age = None if older_than is None else to_timedelta(older_than, "older_than")
+        return [Run(self, record) for record in due(self.store, age)]
+
+    def purge(
+        self, *, older_than: Age | None = None, unsafe_allow_missing_layers: bool = False
+    ) -> Purged | None:
+        """Delete for good what runs moved to quarantine, once their time is over, or if they did
+        so longer ago than ``older_than``. None if there is nothing to purge."""
+        age = None if older_than is None else to_timedelta(older_than, "older_than")
+        if not due(self.store, age):
+            return None
+        allow_missing(self.store, asked=unsafe_allow_missing_layers)
+        with self.work.begin() as (engine, watch):
+            return purge(self.store, engine, older_than=age, watcher=watch)
+
+    # Rules that are stored with the store
+
+    @property
+    def policy(self) -> Policy | None:
+        """The retention policy that is stored with the store."""
+        stored = find_stored(self.store)
+        return None if stored is None else stored.policy
+
+    def set_policy(self, policy: Policy, *, set_by: str | None = None) -> None:
+        """Store a retention policy, in place of the one that there is."""
+        store_policy(self.store, text_of(policy), policy, set_by=set_by or _login())
+
+    def unset_policy(self) -> None:
+        """Remove the stored retention policy."""
+        self.store.store_policy(None)
+
+    @property
+    def lifecycle_rules(self) -> LifecyclePolicy:
+        """The lifecycle rules that are stored with a repository."""
+        return find_lifecycle(self.store).policy
+
+    def set_lifecycle_rules(self, text: str, *, set_by: str | None = None) -> None:
+        """Store lifecycle rules, a text in JSON or YAML, in place of those that there are."""
+        store_lifecycle(self.store, text, read_lifecycle(text), set_by=set_by or _login())
+
+    def unset_lifecycle_rules(self) -> None:
+        """Remove the stored lifecycle rules."""
+        keeping_lifecycle(self.store).store_lifecycle(None)
+
+    # Leases and the lock
+
+    @contextmanager
+    def lease(
+        self, commit: str, *, length: Age = timedelta(hours=2), holder: str | None = None
+    ) -> Iterator[Lease]:
+        """Keep a commit or snapshot, and everything that it needs, while the block runs.
+
+        The lease is renewed in the background, and released at the end. If the process dies it
+        lapses after ``length``. A lease that could not be renewed in time ends the block with
+        ``LeaseLapsed``. To read a commit of a catalog use ``Repository.lease``.
+        """
+        store = self._with_leases()
+        lasting = to_timedelta(length, "length")
+        began = monotonic()
+        lease = store.take_lease(commit, holder=holder or _login(), length=lasting)
+        renewed = _Renewed(store, lease, began)
+        renewal = Renewal(renewed, f"the lease on {lease.snapshot}")
+        renewal.start(lasting / 3)
+        try:
+            yield lease
+            renewed.check(renewal.why())
+        finally:
+            renewal.close()
+            with suppress(NotFound):
+                store.release_lease(lease.id)
+
+    def leases(self) -> Sequence[tuple[Lease, bool]]:
+        """All leases, and whether each is valid."""
+        return self.store.leases()
+
+    def release_lease(self, lease_id: str) -> None:
+        """Release a lease of somebody who does not need it any more."""
+        self._with_leases().release_lease(lease_id)
+
+    def lock_state(self) -> LockState | None:
+        """The lock of the store, if a run holds it."""
+        return self.store.lock_state()
+
+    def release_lock(self) -> datetime | None:
+        """Release the lock of a run that died on this machine; returns when it is free."""
+        seen = self.store.lock_state()
+        return None if seen is None else self.store.release_lock(seen)
+
+    def _with_leases(self) -> HoldsLeases:
+        if not isinstance(self.store, HoldsLeases):
+            raise Refused(
+                f"{self.kind} stores have no leases", hint="its margins protect what is in use"
+            )
+        return self.store
+
+
+def open_store(
+    name: str,
+    *,
+    catalog: str | Path | Catalog | None = None,
+    engine: EngineName = "spark",
+    spark: SparkSession | None = None,
+    progress: ShowProgress = None,
+) -> OpenStore:
+    """Open a store by its name, as the command line takes it: a repository of the catalog, or
+    ``SCHEME:LOCATION`` such as ``icechunk:s3://bucket/weather``.
+
+    ``spark`` is a session of the caller, which is used and left open. Without any, a local session
+    starts when a run needs it; ``engine="local"`` needs no Java, for at most a million objects.
+    ``progress`` is a function that is called with readings, or ``"rich"`` for a bar.
+    """
+    if spark is not None and engine != "spark":
+        raise InvalidInput("a Spark session is for the engine spark, not for " + repr(engine))
+    work = make_work(EngineChoice(engine, spark), progress)
+    foreign = find_foreign(name)
+    if foreign is not None:
+        return OpenStore(foreign, work)
+    opened, close = _open_catalog(catalog)
+    try:
+        return OpenStore(find(opened, name), work, close=close)
+    except BaseException:
+        close()
+        raise
+
+
+def open_catalog(location: str | Path | None = None) -> Catalog:
+    """Open a catalog: a folder, a ``sqlite:///`` file or a ``postgresql://`` URL.
+
+    The default is ``RECLAIM_CATALOG`` of the environment, else the folder ``.reclaim``.
+    """
+    from reclaim.catalog import Catalog
+    from reclaim.catalog.location import default_location
+
+    return Catalog.open(location or default_location())
+
+
+def list_stores(
+    location: str | None = None, *, catalog: str | Path | Catalog | None = None
+) -> list[str]:
+    """The names of all repositories of a catalog, or of all stores at ``SCHEME:LOCATION``.
+
+    A deleted repository that may have something left to collect is named by its uid.
+    """
+    if location is not None:
+        return [named.name for named in find_several(location)]
+    opened, close = _open_catalog(catalog)
+    try:
+        return [store.uid if store.deleted else store.name for store in find_all(opened)]
+    finally:
+        close()
+
+
+def _open_catalog(
+    catalog: str | Path | Catalog | None,
+) -> tuple[Catalog, Callable[[], object]]:
+    """A catalog, and how it is closed: one that the caller has opened stays open."""
+    if catalog is None or isinstance(catalog, str | Path):
+        opened = open_catalog(catalog)
+        return opened, opened.close
+    return catalog, lambda: None
+
+
+class _Renewed:
+    """A lease that is renewed, and since when it lasts."""
+
+    def __init__(self, store: HoldsLeases, lease: Lease, since: float) -> None:
+        self._store = store
+        self._lease = lease
+        self._since = since
+
+    def renew(self) -> None:
+        began = monotonic()
+        self._lease = self._store.renew_lease(self._lease)
+        self._since = began
+
+    def check(self, why: str) -> None:
+        """Fail if it was not renewed in time: what it held may be collected by now."""
+        if monotonic() - self._since >= self._lease.length.total_seconds():
+            raise LeaseLapsed(
+                f"the lease on {self._lease.snapshot} was not renewed in time{why}",
+                hint="what was read since may have been collected; read it again",
+            )
+
+
+def _edits_only(asked: Asked) -> bool:
+    return asked.request.kind is RunKind.HISTORY_ONLY
+
+
+def _login() -> str:
+    """The name of the user of this process, as far as the system knows."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"

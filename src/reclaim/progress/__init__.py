@@ -1,0 +1,1 @@
+"""Progress of runs: readings of each stage, and where they are shown."""
