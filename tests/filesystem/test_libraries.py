@@ -10,6 +10,7 @@ from typing import Any
 
 import fsspec
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -104,7 +105,6 @@ def test_duckdb(fs: Any, main: Branch, table: pa.Table) -> None:
 
 
 def test_polars(fs: Any, main: Branch, table: pa.Table) -> None:
-    pl = pytest.importorskip("polars")
     with fs.open("sales/main/t.parquet", "wb") as file:
         pl.from_arrow(table).write_parquet(file)
     with fs.open("sales/main/t.parquet") as file:
