@@ -106,7 +106,7 @@ def test_duckdb(fs: Any, main: Branch, table: pa.Table) -> None:
 
 def test_polars(fs: Any, main: Branch, table: pa.Table) -> None:
     with fs.open("sales/main/t.parquet", "wb") as file:
-        pl.from_arrow(table).write_parquet(file)
+        pl.DataFrame(table).write_parquet(file)
     with fs.open("sales/main/t.parquet") as file:
         assert pl.read_parquet(file).to_arrow().equals(table)
     main.commit("table")
