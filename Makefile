@@ -7,7 +7,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-fast soak lint format schemas lock bench clean
+.PHONY: help setup demo test test-all test-fast soak lint format schemas docs lock bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,8 +43,12 @@ format: setup ## Format, and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-schemas: setup ## Write docs/schemas anew from the types of answers
+schemas: setup ## Write docs/schemas and docs/reference/commands.md from the program
 	$(BIN)/python scripts/schemas.py
+	$(BIN)/python scripts/commands.py
+
+docs: setup ## Build the documentation into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lock: ## Write constraints.txt anew from all Pythons found
 	"$$(scripts/setup.sh --print-python)" scripts/lock.py

@@ -10,9 +10,9 @@ from typing import Annotated, Any, get_type_hints
 import typer
 from typer.models import ParameterInfo
 
+from reclaim.catalog.location import DEFAULT_CATALOG
 from reclaim.cli.config.settings import (
     BY_KEY,
-    DEFAULT_CATALOG,
     ENGINES,
     FORMATS,
     SETTINGS,
