@@ -65,7 +65,7 @@ class CatalogNames:
 
     def _read(self, query: Select[tuple[str]]) -> Sequence[str]:
         with self._database.read() as connection:
-            return [name for (name,) in connection.execute(query.limit(MOST))]
+            return [str(row[0]) for row in connection.execute(query.limit(MOST))]
 
 
 def _starts(column: Column[str], start: str) -> ColumnElement[bool]:

@@ -120,11 +120,11 @@ class Demonstration:
         )
         moved, restored = report.moved, report.restored
         yield (
-            f"\nThe repository trial, with a quarantine:\n"
+            f"The repository trial, with a quarantine:\n"
             f"apply   moved {objects(moved.objects)} ({size(moved.bytes)}) to quarantine.\n"
             f"undo    brought back {objects(restored.objects)} ({size(restored.bytes)})."
         )
-        yield f"\nReading a commit that was removed:\nerror: {report.gone}"
+        yield f"Reading a commit that was removed:\nerror: {report.gone}"
         yield "\nTry:"
         for line in self._commands():
             yield f"  {line}"
