@@ -36,7 +36,7 @@ def showing_bar(stream: TextIO | None = None) -> Iterator[Bar]:
 
 
 class Bar(Nothing):
-    """A line for each stage that is done, and a bar for the one that runs."""
+    """A line for each finished stage, and a bar for the current stage."""
 
     every = 0.5
 
