@@ -12,7 +12,7 @@ FINDING = "reclaim.engine.pipelines.finding"
 SURVIVORS = "reclaim.engine.pipelines.survivors"
 EXPANDING = "reclaim.engine.pipelines.expanding"
 COMPLETENESS = "reclaim.engine.pipelines.completeness"
-TAKING = "reclaim.engine.pipelines.taking"
+TAKING = "reclaim.engine.pipelines.sweeping"
 LISTS = "reclaim.engine.pipelines.candidate_lists"
 
 BUGS: dict[str, Bug] = {

@@ -10,9 +10,15 @@ from pathlib import Path
 import pytest
 
 from reclaim.engine.base import Engine
-from reclaim.engine.spark import archive_writer
-from reclaim.engine.spark.archive import FOLDER_VARIABLES, HARMLESS, OFF, VARIABLE, ClassArchive
-from reclaim.engine.spark.archive_writer import make_archive
+from reclaim.engine.spark import class_archive_writer
+from reclaim.engine.spark.class_archive import (
+    FOLDER_VARIABLES,
+    HARMLESS,
+    OFF,
+    VARIABLE,
+    ClassArchive,
+)
+from reclaim.engine.spark.class_archive_writer import make_archive
 
 OPTIONS = "-XX:TieredStopAtLevel=1"
 
@@ -166,7 +172,7 @@ def test_it_is_made_once_and_gets_its_name_when_it_is_whole(
         seen.append((archive.is_there, file.parent.parent))
         _written(archive, file, workload)
 
-    monkeypatch.setattr(archive_writer, "_write", write)
+    monkeypatch.setattr(class_archive_writer, "_write", write)
     assert make_archive(archive, _no_work)
     assert make_archive(archive, _no_work)
     assert seen == [(False, archive.file.parent)]
@@ -180,7 +186,7 @@ def test_one_that_fails_leaves_nothing(
     def fail(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(archive_writer, "_write", fail)
+    monkeypatch.setattr(class_archive_writer, "_write", fail)
     with pytest.raises(OSError, match="no space"):
         make_archive(archive, _no_work)
     assert not list(archive.file.parent.iterdir())
@@ -189,7 +195,7 @@ def test_one_that_fails_leaves_nothing(
 def test_old_ones_are_removed_when_another_is_made(
     archive: ClassArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_writer, "_write", _written)
+    monkeypatch.setattr(class_archive_writer, "_write", _written)
     archive.file.parent.mkdir(mode=0o700)
     recent, unused = (archive.file.with_name(f"spark-{name}.jsa") for name in ("a", "b"))
     for path in (recent, unused):

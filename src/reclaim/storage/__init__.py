@@ -7,8 +7,8 @@ ask of S3: versions, delete markers, odd keys.
 
 from reclaim.storage.base import LISTED, LastCheck, Payload, Storage, SwapsObjects, unchecked
 from reclaim.storage.key_range import KeyRange, spread
+from reclaim.storage.leftover_folders import is_leftover
 from reclaim.storage.objects import PIECE, ObjectStorage, make_folder
-from reclaim.storage.relics import is_relic
 from reclaim.storage.translation import translated
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "Payload",
     "Storage",
     "SwapsObjects",
-    "is_relic",
+    "is_leftover",
     "make_folder",
     "spread",
     "translated",

@@ -1,4 +1,4 @@
-"""Copying parts, for runs that come after."""
+"""Copy parts for later runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reclaim.engine.work import parts
 
 
 def copy(engine: JobRunner, request: CopyRequest) -> Copied:
-    """Copy parts, each verified by its hash, to another place."""
+    """Copy parts to another place, each verified by its hash."""
     if not request.parts:
         return Copied()
     engine = engine.near(count_rows(request.parts))

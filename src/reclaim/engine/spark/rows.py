@@ -1,4 +1,4 @@
-"""Rows of a job as a DataFrame, with the work that tasks do on them."""
+"""Rows of a job as a DataFrame, with the work tasks do on them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def as_they_are(tables: Tables) -> Tables:
 
 @dataclass(frozen=True)
 class SparkRows:
-    """Rows of which ``names`` are the columns, once ``work`` is done on them."""
+    """Rows with the columns ``names``, once ``work`` is done on them."""
 
     source: Spread
     work: Work
     schema: pa.Schema | None
-    """None if the source is a DataFrame that has these columns."""
+    """None if the source is a DataFrame with these columns."""
     names: tuple[str, ...]
 
     @classmethod
@@ -39,7 +39,7 @@ class SparkRows:
         return self.source.map(self.work, self.schema)
 
     def map(self, work: Work, schema: pa.Schema) -> SparkRows:
-        # In the same task as what was done before.
+        # In the same task as the previous work.
         done = work if self.work is as_they_are else partial(after, self.work, work)
         return replace(self, work=done, schema=schema, names=tuple(schema.names))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from reclaim.storage.base import Storage
 
 
-def is_relic(storage: Storage, folder: str) -> bool:
+def is_leftover(storage: Storage, folder: str) -> bool:
     """Whether a folder that was listed is left over from objects that are gone.
 
     On a disk a folder is there like a file, whatever is in it: it can be removed.

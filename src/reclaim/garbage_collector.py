@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_search_for_cycles() -> Iterator[None]:
+def cyclic_gc_paused() -> Iterator[None]:
     """Make many small objects in the block, none of them in a cycle, without a search for any."""
     enabled = gc.isenabled()
     gc.disable()
