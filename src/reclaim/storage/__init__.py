@@ -1,8 +1,7 @@
-"""Storage: objects in local folders, S3, GCS and Azure, behind one small door (``base``).
+"""Storage: objects in local folders, S3, GCS and Azure, behind the interface in ``base``.
 
 An *object* has an address relative to the root of its storage. A *key range* is a piece of a
-folder's listing. *Buckets* are what obstore does not
-ask of S3: versions, delete markers, odd keys.
+folder's listing. *Buckets* add S3 features missing in obstore: versions, delete markers, odd keys.
 """
 
 from reclaim.storage.base import LISTED, LastCheck, Payload, Storage, SwapsObjects, unchecked

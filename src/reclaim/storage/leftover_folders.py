@@ -1,7 +1,7 @@
-"""Folders that a bucket lists although nothing is in them.
+"""Empty folders a bucket still lists.
 
-Amazon's S3 has no folders: one is listed as long as an object lies in it. SeaweedFS keeps the
-folders of objects that were deleted, and lists them.
+Amazon's S3 lists a folder only while it contains an object. SeaweedFS keeps the folders of deleted
+objects, and lists them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from reclaim.storage.base import Storage
 
 
 def is_leftover(storage: Storage, folder: str) -> bool:
-    """Whether a folder that was listed is left over from objects that are gone.
+    """Return whether a listed folder is left over from deleted objects.
 
-    On a disk a folder is there like a file, whatever is in it: it can be removed.
+    On a disk a folder exists like a file, empty or not: it can be removed.
     """
     if storage.url.startswith("file:"):
         return False
