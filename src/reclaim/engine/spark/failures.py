@@ -66,7 +66,7 @@ def _translate(text: str) -> ReclaimError:
             pass
     return Unavailable(
         f"Spark could not finish a job: {_said(text)[:300]}",
-        hint="look at the executors' logs, then run it again; what was done is in the journal",
+        hint="check the executors' logs, then run it again; completed work is in the journal",
     )
 
 

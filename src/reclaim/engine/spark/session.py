@@ -283,13 +283,13 @@ def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():
         raise Unavailable(
-            f"Spark needs Java, and there is none in JAVA_HOME={home}",
+            f"Spark needs Java, but there is none in JAVA_HOME={home}",
             hint="point JAVA_HOME to Java 17 or newer, or unset it; for a small store use "
             "--engine local",
         )
     if not home and shutil.which("java") is None:
         raise Unavailable(
-            "Spark needs Java, and there is none on this machine",
+            "Spark needs Java, which is not installed on this machine",
             hint="install Java 17 or newer, or name a Connect server in SPARK_REMOTE; for a small "
             "store use --engine local",
         )

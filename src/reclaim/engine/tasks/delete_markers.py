@@ -159,11 +159,11 @@ class RemoveMarkers:
             # It was noted but never covered, or somebody removed the marker.
             return Uncovering(target, Taken(UNTOUCHED), covered)
         if not versions or (kept is None and versions[0].marker):
-            raise Conflict(f"the version of {target.address} that was covered is gone")
+            raise Conflict(f"the covered version of {target.address} is gone")
         if kept is not None and versions[0].marker:
             if _newest(versions) != covered.version:
                 raise Conflict(
-                    f"{target.address} was written and deleted again since; its versions were left"
+                    f"{target.address} was written and deleted again; its versions were left"
                 )
             check_time(in_time)
             copy = bucket.renew(kept)
@@ -241,9 +241,9 @@ def _covering(version: Version) -> Covered:
 def _check_versioning(bucket: Bucket) -> None:
     if (status := bucket.versioning()) != ENABLED:
         raise VersioningOff(
-            f"the bucket {bucket.name} keeps no versions any more ({status or 'off'}), and a "
-            "delete marker would lose what it covers",
-            hint="switch its versioning on again, then apply the plan again, or undo the run",
+            f"versioning of the bucket {bucket.name} is {status or 'off'}; a delete marker would "
+            "lose the object below it",
+            hint="enable versioning again, then repeat the apply or undo the run",
         )
 
 
@@ -257,7 +257,7 @@ def _check_markers(markers: Mapping[str, str], going: Mapping[str, Version]) -> 
     raise VersioningOff(
         f"the versioning of the bucket was suspended while objects were covered; {len(lost)} of "
         f"them had no version of their own and are lost{': ' + named if lost else ''}",
-        hint="switch the versioning on again and undo the run, which brings back all others",
+        hint="enable versioning again and undo the run, which restores all other objects",
         lost=len(lost),
     )
 
@@ -265,7 +265,7 @@ def _check_markers(markers: Mapping[str, str], going: Mapping[str, Version]) -> 
 def _check_size(version: Version, target: Target) -> bool:
     if version.size != target.size:
         raise Conflict(
-            f"{target.address} has {version.size} bytes now instead of {target.size}; it was left"
+            f"{target.address} has {version.size} bytes instead of {target.size}; it was left"
         )
     return True
 
@@ -314,10 +314,10 @@ def _check_etag(latest: Version, covered: Covered, target: Target, *, is_left: b
     if not latest.marker and latest.size == target.size and latest.etag == covered.etag:
         return
     if is_left:
-        raise Conflict(f"{target.address} holds other bytes now; what was covered was left")
+        raise Conflict(f"{target.address} holds other bytes now; the covered version was left")
     raise Conflict(
-        f"{target.address} holds other bytes now, or a copy of what was covered that no note of an "
-        "undo tells of; the covered version itself is gone"
+        f"{target.address} holds other bytes now, or a copy in no note of an undo; "
+        "the covered version itself is gone"
     )
 
 

@@ -197,7 +197,7 @@ def check_inside(format: Format, addresses: Sequence[str]) -> None:
     if not pc.all(inside, min_count=0).as_py():
         address = addresses[inside.to_pylist().index(False)]
         raise OwnedAddress(
-            f"{address!r} lies outside {format.prefix}, or is odd; nothing there is ever deleted",
+            f"{address!r} is outside {format.prefix} or odd; it is never deleted",
             hint="the plan is not from this store; plan it again",
         )
 

@@ -69,18 +69,18 @@ def _listed(table: pa.Table, file: str, objects: Objects, format: Format) -> pa.
     # A dictionary may contain a null value, visible only after decoding.
     key = key.cast(pa.string())
     if key.null_count:
-        raise _unreadable(file, "there is a row without a key")
+        raise _unreadable(file, "a row has no key")
     inside = pc.starts_with(key, objects.cut + format.prefix)
     if not pc.all(inside).as_py():
         key, size, modified = (column.filter(inside) for column in (key, size, modified))
     if not _are_distinct(key):
-        raise _unreadable(file, "it lists a key twice")
+        raise _unreadable(file, "a key is listed twice")
     if objects.cut:
         key = pc.utf8_slice_codeunits(key, start=len(objects.cut))
     modified = _times(modified, file)
     size = size.cast(pa.int64())
     if size.null_count or modified.null_count or (pc.min(size).as_py() or 0) < 0:
-        raise _unreadable(file, "there is a row without a size or a time")
+        raise _unreadable(file, "a row has no size or no time")
     return pa.table([key, size, modified], schema=LISTED)
 
 
@@ -95,7 +95,7 @@ def _times(column: pa.ChunkedArray, file: str) -> pa.ChunkedArray:
     """Return times in microseconds. Dates and bare numbers are refused: they could be older than
     the real time."""
     if not (pa.types.is_timestamp(column.type) or _is_text(column.type)):
-        raise _unreadable(file, f"its times are of the type {column.type}")
+        raise _unreadable(file, f"its times have the type {column.type}")
     wanted = LISTED.field("last_modified").type
     return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
 
@@ -142,6 +142,6 @@ def _columns(names: list[str], address: str) -> tuple[str, str, str]:
         if names.count(name) > 1:
             raise InvalidInput(
                 f"the inventory {address} has more than one column {name}",
-                hint="leave one of each, and plan again",
+                hint="remove the duplicate, and plan again",
             )
     return columns

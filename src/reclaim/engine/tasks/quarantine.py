@@ -123,7 +123,7 @@ class ToQuarantine:
         if look(storage, target.address) is not None:
             if not storage.same(target.address, kept.address):
                 raise Conflict(
-                    f"{target.address} was written anew after it went to quarantine; both were left"
+                    f"{target.address} was written again after it was quarantined; both were left"
                 )
             # The comparison takes time, too.
             check_time(in_time)
@@ -189,7 +189,7 @@ def check_own(
         storage.at_once == 1 and kept.last_modified in undos
     )
     if kept.size != target.size or not own:
-        raise Conflict(f"{kept.address} is not what was moved to quarantine; it was left")
+        raise Conflict(f"{kept.address} is not the object moved to quarantine; it was left")
 
 
 def look(storage: Storage, address: str) -> StoredObject | None:

@@ -128,7 +128,7 @@ def is_there(storage: Storage, address: str) -> bool:
 def reader_of(format: Format) -> ReadsContainers:
     """Return a format that reads containers."""
     if not isinstance(format, ReadsContainers):
-        raise TypeError(f"{type(format).__name__} has containers to read and does not read any")
+        raise TypeError(f"{type(format).__name__} has containers to read, but cannot read them")
     return format
 
 

@@ -48,10 +48,10 @@ def noted(rows: pa.Table) -> pa.Table:
     try:
         values = rows.select(_TOLD).cast(_NOTE)
         if any(column.null_count for column in values.columns):
-            raise Corrupt("a note of a task lacks something that every note has")
+            raise Corrupt("a note of a task is incomplete")
         return _with_outcomes(rows, listed=False)
     except (pa.ArrowException, KeyError, ValueError) as error:
-        raise Corrupt(f"a note of a task is none: {str(error).splitlines()[0]}") from error
+        raise Corrupt(f"a note of a task is invalid: {str(error).splitlines()[0]}") from error
 
 
 def _with_outcomes(rows: pa.Table, *, listed: bool) -> pa.Table:

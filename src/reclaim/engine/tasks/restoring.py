@@ -98,7 +98,7 @@ class FromQuarantine:
             storage.copy(target.address, home)
             copy = storage.head(home)
             if copy.size != kept.size:
-                raise Corrupt(f"{home} was brought back as {copy.size} bytes of {kept.size}")
+                raise Corrupt(f"{home} was restored with {copy.size} of {kept.size} bytes")
         elif copy is not None and not storage.same(home, target.address):
             raise Conflict(f"{home} holds other bytes than the copy in quarantine; both were left")
         return Returning(target, None, kept, copy)
@@ -202,10 +202,10 @@ class FromQuarantine:
 def _unlike(there: StoredObject | None, target: Target) -> str:
     """Return why the object at an original address does not count as the previous object."""
     if there is None:
-        return "nothing is at its old place"
+        return "its original address is empty"
     if there.size != target.size:
-        return f"its old place has {there.size} bytes where it had {target.size}"
+        return f"its original address has {there.size} bytes instead of {target.size}"
     return (
-        "its old place has as many bytes as it had, and nothing tells whether they are the same: "
-        f"they were written {there.last_modified:%F %T} UTC, by no undo that the run's record knows"
+        "its original address has an object of the same size, which may differ: it was "
+        f"written {there.last_modified:%F %T} UTC, by no undo in the run's record"
     )
