@@ -67,7 +67,7 @@ class LockState:
             )
 
 
-def taken(what: str, state: LockState) -> Conflict:
+def lock_taken(what: str, state: LockState) -> Conflict:
     """Return the error for a lock taken by another run."""
     details = {"run": state.run, "free_at": instant_text(state.free_at)}
     free = f"the lock is free at {state.free_at:%F %T} UTC"
@@ -123,12 +123,12 @@ class TimedLock(ABC):
         if self.remaining() <= timedelta(0):
             raise LockLost(
                 f"run {self.run_id} could not renew its lock in time and stopped"
-                f"{self._renewal.why()}",
+                f"{self._renewal.failure_text()}",
                 hint="repeat the apply to finish the rest",
             )
 
     @contextmanager
-    def lent(self, longest: timedelta, ended: Callable[[], bool]) -> Iterator[timedelta]:
+    def lend(self, longest: timedelta, ended: Callable[[], bool]) -> Iterator[timedelta]:
         """Lend the lock to tasks for the time given to the block.
 
         If the block fails, tasks may go on until their deadline, unless ``ended`` knows they do

@@ -51,12 +51,12 @@ class Renewal:
             )
             self._thread.start()
 
-    def soon(self, errand: Callable[[], object]) -> None:
+    def run_soon(self, errand: Callable[[], object]) -> None:
         """Run a function in the thread between two renewals. Safe to call during garbage
         collection."""
         self._errands.put(errand)
 
-    def why(self) -> str:
+    def failure_text(self) -> str:
         """Return the end of a sentence about the failed renewal."""
         return f": {self.failure}" if self.failure else ""
 

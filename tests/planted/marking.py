@@ -80,7 +80,7 @@ BUGS: dict[str, Bug] = {
     "a version that is current is deleted": Bug(
         "reclaim.engine.tasks.delete_markers",
         right="if (kept := _find(older, item.covered)) is not None:",
-        wrong="if (kept := _find(one.versions, one.covered)) is not None:",
+        wrong="if (kept := _find(item.versions, item.covered)) is not None:",
         test=f"{VERSIONS}::test_the_current_version_is_never_deleted",
         sequence="markers that were not written",
         besides=(NEVER_COVERED,),

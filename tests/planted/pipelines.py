@@ -62,7 +62,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what could not be brought back counts as there": Bug(
         COMPLETENESS,
-        right="    if request.not_back:\n",
+        right="    if request.not_restored:\n",
         wrong="    if False:\n",
         test="tests/collect/quarantine/test_promises.py"
         "::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-other]",

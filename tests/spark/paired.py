@@ -106,7 +106,7 @@ class PairedEngine:
     def keys_of(self) -> KeysOf:
         return self._first.keys_of
 
-    def near(self, rows: int) -> JobRunner:
+    def runner_for(self, rows: int) -> JobRunner:
         raise NotPaired
 
     def can_load(self, rows: int) -> bool:

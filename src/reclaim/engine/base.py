@@ -67,7 +67,7 @@ class JobRunner(Protocol):
         """The hash used to compare addresses."""
         ...
 
-    def near(self, rows: int) -> JobRunner:
+    def runner_for(self, rows: int) -> JobRunner:
         """Return the runner for a job of this many rows: itself, or this process for few rows."""
         ...
 

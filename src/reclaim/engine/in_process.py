@@ -221,7 +221,7 @@ class InProcess:
         self.clock = clock or SystemClock()
         self.keys_of = keys_of
 
-    def near(self, rows: int) -> InProcess:  # noqa: ARG002 - nothing is nearer
+    def runner_for(self, rows: int) -> InProcess:  # noqa: ARG002 - it is in this process already
         return self
 
     def can_load(self, rows: int) -> bool:  # noqa: ARG002 - whatever is in this process is loaded

@@ -121,7 +121,7 @@ class IncompleteRequest:
     containers: pa.Table
     objects: Objects
     place: Place
-    not_back: Sequence[Part] = ()
+    not_restored: Sequence[Part] = ()
     """Journals of an undo, in the storage of the place. An object whose restore failed does not
     count, even if another object is at its address."""
     quarantine: QuarantineFolder | None = None

@@ -4,7 +4,7 @@ An *object* has an address relative to the root of its storage. A *key range* is
 folder's listing. *Buckets* add S3 features missing in obstore: versions, delete markers, odd keys.
 """
 
-from reclaim.storage.base import LISTED, LastCheck, Payload, Storage, SwapsObjects, unchecked
+from reclaim.storage.base import LISTED, LastCheck, Payload, Storage, SwapsObjects, no_check
 from reclaim.storage.key_range import KeyRange, spread
 from reclaim.storage.leftover_folders import is_leftover
 from reclaim.storage.objects import PIECE, ObjectStorage, make_folder
@@ -21,7 +21,7 @@ __all__ = [
     "SwapsObjects",
     "is_leftover",
     "make_folder",
+    "no_check",
     "spread",
     "translated",
-    "unchecked",
 ]

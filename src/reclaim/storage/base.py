@@ -14,7 +14,7 @@ Payload = bytes | Iterator[bytes]
 LastCheck = Callable[[], None]
 
 
-def unchecked() -> None:
+def no_check() -> None:
     """Default last check: accept."""
 
 
@@ -104,7 +104,7 @@ class Storage(Protocol):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         """Move an object inside the storage; the source is deleted only after the target is
         complete.

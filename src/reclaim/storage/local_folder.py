@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from reclaim.clock import to_micros
 from reclaim.errors import Corrupt, InvalidInput, StorageUnavailable, UnsafeFolder
-from reclaim.storage.base import LastCheck, unchecked
+from reclaim.storage.base import LastCheck, no_check
 from reclaim.storage.key_range import KeyRange
 from reclaim.storage.mounts import check_mounts
 
@@ -142,7 +142,7 @@ class LocalFolder:
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         """Rename a file of this size; with ``fresh`` it counts as written at this time."""
         (old_folder, name), (new_folder, new_name) = _split(source), _split(target)
@@ -252,7 +252,7 @@ class LocalFolder:
         handle = self._walk(folder)
         try:
             device = os.fstat(handle).st_dev
-            for name in chain.from_iterable(_by_place(handle, low, high)):
+            for name in chain.from_iterable(_in_disk_order(handle, low, high)):
                 try:
                     status = os.stat(name, dir_fd=handle, follow_symlinks=False)
                 except FileNotFoundError:
@@ -304,7 +304,7 @@ class LocalFolder:
         )
 
 
-def _by_place(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
+def _in_disk_order(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
     """Return the names in a folder within boundaries, in the order of the files on the disk.
 
     The system lists names in another order. Reading neighbours one after the other is faster, and
@@ -339,7 +339,7 @@ def changed_at(status: os.stat_result, address: str) -> int:
     return changed
 
 
-def shown(address: str) -> str:
+def address_text(address: str) -> str:
     """Return an address as text; ``�`` replaces invalid UTF-8, and makes the address odd."""
     return address.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 

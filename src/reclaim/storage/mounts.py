@@ -45,7 +45,7 @@ def check_mounts(root: Path, listed: str = "", *, inner_allowed: bool = False) -
     direct: list[_Mount] = []
     for mount in mounts:
         inside = mount.point.removeprefix(before)
-        if inside == mount.point or not _meet(inside, listed.strip("/")):
+        if inside == mount.point or not _overlap(inside, listed.strip("/")):
             continue
         if "/" in inside or not inner_allowed:
             raise UnsafeFolder(
@@ -67,7 +67,7 @@ def _check_apart(root: str, direct: Sequence[_Mount], mounts: Sequence[_Mount]) 
     inside = [mount for mount in mounts if mount.point.rpartition("/")[0] == root.rstrip("/")]
     places = [own, *(mount for mount in inside if mount.point != root)]
     for first, second in combinations(places, 2):
-        if first.device == second.device and _meet(first.source, second.source):
+        if first.device == second.device and _overlap(first.source, second.source):
             raise UnsafeFolder(
                 f"{first.point!r} and {second.point!r} are mounts that show the same files",
                 hint="unmount one of them; nothing was deleted there",
@@ -79,7 +79,7 @@ def _holds(folder: str, path: str) -> bool:
     return not folder or f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
-def _meet(first: str, second: str) -> bool:
+def _overlap(first: str, second: str) -> bool:
     return _holds(first, second) or _holds(second, first)
 
 

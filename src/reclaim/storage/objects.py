@@ -28,10 +28,16 @@ from reclaim.errors import (
     NotFound,
 )
 from reclaim.model import StoredObject
-from reclaim.storage.base import LISTED, LastCheck, Payload, unchecked
+from reclaim.storage.base import LISTED, LastCheck, Payload, no_check
 from reclaim.storage.bounded import Bounded
 from reclaim.storage.key_range import KeyRange
-from reclaim.storage.local_folder import LISTED_AT_ONCE, Files, LocalFolder, changed_at, shown
+from reclaim.storage.local_folder import (
+    LISTED_AT_ONCE,
+    Files,
+    LocalFolder,
+    address_text,
+    changed_at,
+)
 from reclaim.storage.translation import translated
 from reclaim.urls import check_characters, path_of
 
@@ -209,7 +215,7 @@ class ObjectStorage:
         with translated("list", prefix or self.url):
             if self._local is not None:
                 folders, files = self._local.inside(prefix)
-                return [shown(folder) for folder in folders], list(_files(files))
+                return [address_text(folder) for folder in folders], list(_files(files))
             try:
                 listing = obstore.list_with_delimiter(self._store, prefix or None)
             except UNREADABLE_KEY as error:
@@ -247,7 +253,7 @@ class ObjectStorage:
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         if self._local is not None:
             with translated("move", source):
@@ -277,7 +283,7 @@ class ObjectStorage:
             if self._local is not None:
                 self._local.delete(addresses)
             else:
-                obstore.delete(self._once, list(addresses))
+                obstore.delete(self._without_retries, list(addresses))
 
     def _bucket(self, error: Exception) -> Bucket:
         """Return a client for keys obstore cannot list."""
@@ -291,7 +297,7 @@ class ObjectStorage:
         return buckets.open_bucket(self.url)
 
     @cached_property
-    def _once(self) -> Any:
+    def _without_retries(self) -> Any:
         """The same storage without retries: a delete must notice when it is slowed down."""
         if self.url.startswith("memory://"):
             return self._store
@@ -410,7 +416,7 @@ def _stored(meta: Any) -> StoredObject:
 
 def _files(files: Files) -> Iterator[StoredObject]:
     for address, size, changed in zip(*files, strict=True):
-        yield StoredObject(shown(address), size, from_micros(changed))
+        yield StoredObject(address_text(address), size, from_micros(changed))
 
 
 def _below(folder: str) -> str:
@@ -428,7 +434,7 @@ def _batch(files: Files) -> pa.RecordBatch:
     try:
         addresses = pa.array(files.addresses, pa.string())
     except UnicodeEncodeError:
-        addresses = pa.array(map(shown, files.addresses), pa.string())
+        addresses = pa.array(map(address_text, files.addresses), pa.string())
     sizes = pa.array(files.sizes, pa.int64())
     changed = pa.array(files.changed, pa.int64()).cast(LISTED.field("last_modified").type)
     return pa.record_batch([addresses, sizes, changed], schema=LISTED)

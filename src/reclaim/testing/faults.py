@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from reclaim.errors import ReclaimError, StorageUnavailable
 from reclaim.model import StoredObject
-from reclaim.storage import LastCheck, Payload, Storage, unchecked
+from reclaim.storage import LastCheck, Payload, Storage, no_check
 from reclaim.testing.storage import StorageWrapper, as_batches
 
 Fault = Callable[[str, str], None]
@@ -89,7 +89,7 @@ class FaultyStorage(StorageWrapper):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         self._ask("move", source)
         super().move(source, target, size=size, fresh=fresh, last_check=last_check)

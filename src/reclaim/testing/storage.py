@@ -20,7 +20,7 @@ from reclaim.storage import (
     Payload,
     Storage,
     SwapsObjects,
-    unchecked,
+    no_check,
 )
 
 
@@ -84,7 +84,7 @@ class StorageWrapper:
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         self.inner.move(source, target, size=size, fresh=fresh, last_check=last_check)
 
@@ -145,7 +145,7 @@ class ClockedStorage(StorageWrapper):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         super().move(source, target, size=size, fresh=fresh, last_check=last_check)
         if self._folder is None:

@@ -15,7 +15,7 @@ from reclaim.errors import Partial, StorageDenied
 from reclaim.model import StoredObject
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import Phase
-from reclaim.storage import LastCheck, ObjectStorage, Storage, unchecked
+from reclaim.storage import LastCheck, ObjectStorage, Storage, no_check
 from reclaim.storage.pace import TimeOver
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.helpers.world import World, bury
@@ -42,7 +42,7 @@ class Moving(StorageWrapper):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         if self.late:
             self.inner.move(source, target, size=size, fresh=fresh, last_check=last_check)
@@ -143,7 +143,7 @@ def test_one_by_one_nothing_is_taken_too_late(local: World) -> None:
             *,
             size: int,
             fresh: datetime | None = None,
-            last_check: LastCheck = unchecked,
+            last_check: LastCheck = no_check,
         ) -> None:
             if source == data[0] and not self.late:
                 raise StorageDenied(f"cannot move {source}")
@@ -168,13 +168,13 @@ class SlowCopies(ObjectStorage):
     def __init__(self) -> None:
         super().__init__("memory://", MemoryStore())
         self.at_once = 4
-        self.meanwhile: Callable[[], object] = unchecked
+        self.meanwhile: Callable[[], object] = no_check
         self.over = False
 
     def head(self, address: str) -> StoredObject:
         found = super().head(address)
         if address.startswith(ASIDE.folder):
-            meanwhile, self.meanwhile = self.meanwhile, unchecked
+            meanwhile, self.meanwhile = self.meanwhile, no_check
             meanwhile()
         return found
 

@@ -161,7 +161,7 @@ def test_a_process_that_works_for_the_dead_one_keeps_its_lock(held: Held) -> Non
     worker = subprocess.Popen(["sleep", "600"], env={**os.environ, **mark})
     try:
         held.kill()
-        assert f"process {worker.pid}, which" in refusal(held, seen)
+        assert f"process {worker.pid}, started by" in refusal(held, seen)
     finally:
         worker.kill()
         worker.wait()
@@ -322,7 +322,7 @@ def test_remote_work_is_recorded_before_it_begins(
     with Sidecar(ObjectStorage.open(tmp_path.as_uri()), "", SystemClock()).lock("run") as lock:
         assert isinstance(lock, TimedLock)
         processes.note_remote_work()
-        with lock.lent(timedelta(minutes=1), lambda: True):
+        with lock.lend(timedelta(minutes=1), lambda: True):
             state = Sidecar(ObjectStorage.open(tmp_path.as_uri()), "", SystemClock()).lock_state()
     assert state is not None
     assert state.process is not None

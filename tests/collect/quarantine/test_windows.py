@@ -17,7 +17,7 @@ from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.journal import Journal
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal, find_record
 from reclaim.run_record import Phase
-from reclaim.storage import LastCheck, Storage, unchecked
+from reclaim.storage import LastCheck, Storage, no_check
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.helpers.dying import dies
 from tests.collect.helpers.world import NAME, At, World, bury, opening, stepped, whole
@@ -269,7 +269,7 @@ class NewEtags(StorageWrapper):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         self.copy(source, target)
         assert self.head(target).size == size

@@ -29,9 +29,9 @@ def incomplete(engine: JobRunner, request: IncompleteRequest) -> frozenset[str]:
     needs = spread.map(partial(containers.needs, format), NEEDS)
     source = candidates.Source(format, request.objects)
     there = engine.files(request.objects.parts).map(source.folded, ADDRESSES)
-    if request.not_back:
-        read = partial(sweeping.read_not_back, place.url, request.quarantine)
-        failed = engine.files(request.not_back).map(read, ADDRESSES)
+    if request.not_restored:
+        read = partial(sweeping.read_not_restored, place.url, request.quarantine)
+        failed = engine.files(request.not_restored).map(read, ADDRESSES)
         there = there.join(failed, "address", "left_anti")
     if request.expired:
         read_expired = partial(sweeping.read_expired, place.url)
@@ -39,6 +39,6 @@ def incomplete(engine: JobRunner, request: IncompleteRequest) -> frozenset[str]:
     missing = needs.join(there, "address", "left_anti")
     broken = missing.select("owner").distinct().rename("owner", "address")
     owners = owned.join(broken, "address", "left_semi").select("owner").distinct()
-    shuffled = count + count_rows(request.objects.parts, request.not_back, request.expired)
+    shuffled = count + count_rows(request.objects.parts, request.not_restored, request.expired)
     rows = engine.collect("verify", owners, shuffled=shuffled)
     return frozenset(row["owner"] for row in rows)

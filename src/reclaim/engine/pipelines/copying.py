@@ -14,7 +14,7 @@ def copy(engine: JobRunner, request: CopyRequest) -> Copied:
     """Copy parts to another place, each verified by its hash."""
     if not request.parts:
         return Copied()
-    engine = engine.near(count_rows(request.parts))
+    engine = engine.runner_for(count_rows(request.parts))
     work = partial(parts.copy, request.url, request.place, request.live)
     lines = engine.run("copy", engine.files(request.parts), work)
     return Copied(lines.parts, lines.sum("bytes"))

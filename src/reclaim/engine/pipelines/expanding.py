@@ -31,7 +31,7 @@ def expand(engine: JobRunner, request: ExpandRequest) -> ContainerFiles:
     if written := named_containers(format, named, place, engine.open(place.url)):
         return written
     if _is_little(request):
-        engine = engine.near(count_rows(request.known) * named.num_rows)
+        engine = engine.runner_for(count_rows(request.known) * named.num_rows)
     # For each container the row with the least cause.
     once = _listed(engine, request).group("address", order=("cause",))
     if request.known:

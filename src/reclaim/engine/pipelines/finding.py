@@ -41,7 +41,7 @@ def find(engine: JobRunner, request: FindRequest) -> Candidates:
         return find_by_rules(engine, request, request.lifecycle)
     # Without containers to read, the work may take less time than the jobs to spread it.
     rows = count_rows(request.objects.parts, request.containers.parts)
-    return _find(engine if request.format.reads else engine.near(rows), request)
+    return _find(engine if request.format.reads else engine.runner_for(rows), request)
 
 
 def _find(engine: JobRunner, request: FindRequest) -> Candidates:

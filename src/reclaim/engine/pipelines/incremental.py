@@ -26,7 +26,7 @@ from reclaim.engine.work.lines import Lines
 from reclaim.engine.work.parts import read_addresses
 from reclaim.stores.format import CONTAINERS
 
-ENTRIES_NEAR = 100_000
+ENTRIES_IN_PROCESS = 100_000
 """Entries of containers read without a job, some ten megabytes."""
 
 
@@ -107,8 +107,8 @@ def _near(
     live: bool,
 ) -> JobRunner:
     """Return the engine, or this process if there are few entries to read."""
-    near = engine.near(count_rows(containers, known))
-    if near is engine:
+    runner = engine.runner_for(count_rows(containers, known))
+    if runner is engine:
         return engine
     storage = engine.open(place.url)
     tables = [read_part(storage, part, ["address", "cause", "entries"]) for part in containers]
@@ -120,4 +120,4 @@ def _near(
         rows = rows.filter(pc.invert(pc.is_in(rows.column("address"), names)))
     # Containers without entries are read, too.
     entries = rows.num_rows + (pc.sum(rows.column("entries")).as_py() or 0)
-    return near if entries <= ENTRIES_NEAR else engine
+    return runner if entries <= ENTRIES_IN_PROCESS else engine

@@ -51,7 +51,7 @@ from reclaim.engine.work.lifecycle import (
     SHARE,
     Wanted,
 )
-from reclaim.engine.work.lines import Lines, Work, after
+from reclaim.engine.work.lines import Lines, Work, in_sequence
 from reclaim.engine.work.parts import read_parts
 from reclaim.engine.work.uncommitted import write_names
 
@@ -199,8 +199,8 @@ def _find_deduplications(
         search.results,
         request.work if request.objects.parts else None,
     )
-    near = engine.near(count_rows([part for _, part in sources]))
-    lines = near.run("decide", near.spread(shares), decide)
+    runner = engine.runner_for(count_rows([part for _, part in sources]))
+    lines = runner.run("decide", runner.spread(shares), decide)
     notes.index_bytes += lines.sum("bytes")
     notes.rows = _of(lines, ROW_FILE)
     notes.addresses = _of(lines, ADDRESS_FILE)
@@ -268,7 +268,7 @@ def _find_objects(
     )
     url = request.place.url
     if request.objects.parts:
-        lines = _run(engine, "find", going, partial(after, partial(read_parts, url), judge))
+        lines = _run(engine, "find", going, partial(in_sequence, partial(read_parts, url), judge))
     else:
         # Each of them is a request.
         tasks = count_tasks(engine, -(-count_rows(going) // LOOKED_UP_BY_A_TASK))
@@ -362,7 +362,7 @@ def publish(engine: JobRunner, request: PublishRequest) -> None:
 
 def _run(engine: JobRunner, step: str, parts: Sequence[Part], work: Work) -> Lines:
     """Run work on parts, in this process if there is little of it."""
-    engine = engine.near(count_rows(parts))
+    engine = engine.runner_for(count_rows(parts))
     return engine.run(step, engine.files(parts), work)
 
 

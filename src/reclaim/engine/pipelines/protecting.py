@@ -45,7 +45,7 @@ def shield(engine: JobRunner, request: ShieldRequest) -> Sequence[Part]:
         names = pa.table({"address": pa.array(request.files, pa.string())})
         write = partial(shielding.write_hashed_shields, globs, place)
         # A file of the store has some ten thousand rows.
-        spread = engine.near(0) if len(request.files) == 1 else engine
+        spread = engine.runner_for(0) if len(request.files) == 1 else engine
         written += spread.run("shield", spread.spread(names), write).parts
     return written
 
@@ -61,5 +61,5 @@ def _run(engine: JobRunner, step: str, parts: Sequence[Part], work: Work) -> Lin
     """Run work on parts, in this process if they are small."""
     if not parts:
         return Lines(())
-    engine = engine.near(count_rows(parts))
+    engine = engine.runner_for(count_rows(parts))
     return engine.run(step, engine.files(parts), work)

@@ -38,14 +38,14 @@ from reclaim.engine.work.uncommitted import THERE
 
 LOOKED_UP_BY_A_TASK = 500
 """Objects worth a task of their own to look them up."""
-LOOKED_UP_NEAR, LOOKED_UP_ON_DISK = 1_000, 10_000
+LOOKED_UP_IN_PROCESS, LOOKED_UP_ON_DISK = 1_000, 10_000
 """Objects looked up without a job: in a storage reached by requests, and on a disk."""
 
 
 def find_by_index(engine: JobRunner, request: FindRequest, search: UncommittedSearch) -> Candidates:
     """Find candidates by the index, and take the notes the next run needs."""
     format, url = request.format, request.place.url
-    near = engine.near(
+    runner = engine.runner_for(
         count_rows(
             request.objects.parts,
             request.containers.parts,
@@ -55,31 +55,31 @@ def find_by_index(engine: JobRunner, request: FindRequest, search: UncommittedSe
             search.carried,
         )
     )
-    held, read = write_keys(near, format, NO_CONTAINERS, request.held, (), request.work)
+    held, read = write_keys(runner, format, NO_CONTAINERS, request.held, (), request.work)
     notes = UncommittedFindings()
     result = Candidates(read=read, uncommitted=notes)
-    committed = _committed(near, request, search, result)
+    committed = _committed(runner, request, search, result)
     if request.objects.parts:
         count = partial(uncommitted.count_guards, Source(format, request.objects))
-        notes.guards = guards_in(near.run("count", near.files(request.objects.parts), count))
-    there, waiting = _look_up(engine, near, request, search, committed, held.live, notes)
+        notes.guards = guards_in(runner.run("count", runner.files(request.objects.parts), count))
+    there, waiting = _look_up(engine, runner, request, search, committed, held.live, notes)
     objects = Objects(url, [*request.objects.parts, *there])
     notes.carried = waiting
     if not objects.parts:
         return result
     source = Source(format, objects, result.sample.keys)
-    survivors = write_survivors(near, source, committed, search.carry)
+    survivors = write_survivors(runner, source, committed, search.carry)
     count_looked_at(result, survivors)
     notes.carried = [*survivors.parts, *waiting]
     if not survivors.parts:
         return result
-    rows = rows_of(near, url, survivors.parts, SURVIVORS)
-    rows = without_keys(near, rows, SURVIVORS, held.live, url)
+    rows = rows_of(runner, url, survivors.parts, SURVIVORS)
+    rows = without_keys(runner, rows, SURVIVORS, held.live, url)
     if search.dead:
-        rows = explain(rows, least_causes(rows_of(near, url, search.dead, READ)))
-    judge = partial(candidates.judge, format, request.rules, request.place, near.keys_of)
+        rows = explain(rows, least_causes(rows_of(runner, url, search.dead, READ)))
+    judge = partial(candidates.judge, format, request.rules, request.place, runner.keys_of)
     shuffled = count_rows(survivors.parts, search.dead)
-    return judged(result, near.run("find", rows, judge, shuffled=shuffled))
+    return judged(result, runner.run("find", rows, judge, shuffled=shuffled))
 
 
 def _committed(
@@ -115,7 +115,7 @@ def _committed(
 
 def _look_up(
     engine: JobRunner,
-    near: JobRunner,
+    runner: JobRunner,
     request: FindRequest,
     search: UncommittedSearch,
     committed: Keys,
@@ -126,23 +126,23 @@ def _look_up(
     format, work = request.format, request.work
     select = partial(uncommitted.select_named, format, search.below, search.unlisted)
     sources = [
-        near.files(parts).map(partial(select, url), ADDRESSES)
+        runner.files(parts).map(partial(select, url), ADDRESSES)
         for url, parts in ((search.url, search.carried), (request.place.url, search.dead))
         if parts and search.unlisted
     ]
     if not sources:
         return (), ()
     named: Rows = reduce(lambda left, other: left.union(other), sources).distinct()
-    free = without_keys(near, named, ADDRESSES, committed, work.url)
+    free = without_keys(runner, named, ADDRESSES, committed, work.url)
     count = count_rows(search.carried, search.dead)
-    if near is not engine:
+    if runner is not engine:
         # Only unreferenced objects are worth a job.
-        names = near.run("compare", free, partial(write_rows, work.below("free"))).parts
+        names = runner.run("compare", free, partial(write_rows, work.below("free"))).parts
         if not names:
             return (), ()
         on_disk = format.root.startswith("file:")
-        if count_rows(names) <= (LOOKED_UP_ON_DISK if on_disk else LOOKED_UP_NEAR):
-            engine = near
+        if count_rows(names) <= (LOOKED_UP_ON_DISK if on_disk else LOOKED_UP_IN_PROCESS):
+            engine = runner
         free = rows_of(engine, work.url, names, ADDRESSES)
     look_up = partial(
         uncommitted.look_up, format, work, search.carry, held=held, keys_of=engine.keys_of

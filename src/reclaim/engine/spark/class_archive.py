@@ -66,7 +66,7 @@ class ClassArchive:
         return cls(folder / (name + ENDING))
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Return whether the archive is complete and only this user can write it: its classes are
         run."""
         try:
@@ -81,15 +81,15 @@ class ClassArchive:
         """File with the length of the archive."""
         return self.file.with_suffix(".length")
 
-    def used_by(self, options: str) -> str:
+    def options_to_use(self, options: str) -> str:
         """Return options of Java, with those to use the archive if it exists."""
-        if not self.is_there or any(word in options for word in _CHOSEN_BY_USER):
+        if not self.exists or any(word in options for word in _CHOSEN_BY_USER):
             return options
         with suppress(OSError):
             os.utime(self.file)
         return f'{options} "-XX:SharedArchiveFile={self.file}" {" ".join(HARMLESS)}'.strip()
 
-    def written_by(self, options: str, file: Path) -> str:
+    def options_to_write(self, options: str, file: Path) -> str:
         """Return options of Java, with the option to write an archive at exit."""
         return f'{options} "-XX:ArchiveClassesAtExit={file}"'.strip()
 

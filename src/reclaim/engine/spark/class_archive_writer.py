@@ -29,7 +29,7 @@ def make_archive(archive: ClassArchive, workload: Workload) -> bool:
     """
     folder = archive.file.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if archive.is_there:
+    if archive.exists:
         return True
     with tempfile.TemporaryDirectory(prefix=".making-", dir=folder) as name:
         written = Path(name) / archive.file.name
@@ -44,13 +44,13 @@ def make_archive(archive: ClassArchive, workload: Workload) -> bool:
         written.replace(archive.file)
         length.replace(archive.length)
     archive.remove_unused()
-    return archive.is_there
+    return archive.exists
 
 
 def _write(archive: ClassArchive, file: Path, workload: Workload) -> None:
     # This session must not use an archive of the same name.
     os.environ[VARIABLE] = OFF
-    options = archive.written_by(java_options(), file)
+    options = archive.options_to_write(java_options(), file)
     settings = {"spark.driver.extraJavaOptions": options}
     session = build_session(master=LOCAL, settings=settings, silent=True)
     gateway = SparkContext._gateway

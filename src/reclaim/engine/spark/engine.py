@@ -23,12 +23,12 @@ from reclaim.engine.rows import Rows
 from reclaim.engine.spark.cores import TASKS_PER_CORE
 from reclaim.engine.spark.frames import Frames
 from reclaim.engine.spark.meter import SparkMeter
-from reclaim.engine.spark.rows import SparkRows, as_they_are
+from reclaim.engine.spark.rows import SparkRows, unchanged
 from reclaim.engine.spark.session import works_here
 from reclaim.engine.tasks.keys import KeysOf, keys_of
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.engine.work import listing
-from reclaim.engine.work.lines import Lines, Work, after, files_table
+from reclaim.engine.work.lines import Lines, Work, files_table, in_sequence
 from reclaim.process import note_remote_work
 from reclaim.storage import KeyRange, Storage
 from reclaim.storage.key_range import shares
@@ -88,7 +88,7 @@ class SparkEngine:
     def tasks(self) -> int:
         return self._frames.tasks
 
-    def near(self, rows: int) -> JobRunner:
+    def runner_for(self, rows: int) -> JobRunner:
         few = rows <= self.driver_row_limit
         return InProcess(keys_of=self.keys_of) if few else self
 
@@ -100,7 +100,7 @@ class SparkEngine:
 
     def spread(self, table: pa.Table) -> SparkRows:
         spread = self._frames.spread(table)
-        return SparkRows(spread, as_they_are, table.schema, tuple(table.schema.names))
+        return SparkRows(spread, unchanged, table.schema, tuple(table.schema.names))
 
     def files(self, parts: Sequence[Part]) -> SparkRows:
         return self.spread(files_table(parts))
@@ -109,7 +109,7 @@ class SparkEngine:
         given = cast(SparkRows, rows)
         if given.schema is None:
             return self._frames.run(given.frame, work, shuffled=shuffled)
-        whole = work if given.work is as_they_are else partial(after, given.work, work)
+        whole = work if given.work is unchanged else partial(in_sequence, given.work, work)
         return self._frames.run(given.source, whole, shuffled=shuffled)
 
     def collect(self, step: str, rows: Rows, *, shuffled: int = 0) -> Sequence[Any]:  # noqa: ARG002

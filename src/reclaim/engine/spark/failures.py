@@ -65,12 +65,12 @@ def _translate(text: str) -> ReclaimError:
         except ValueError:
             pass
     return Unavailable(
-        f"Spark could not finish a job: {_said(text)[:300]}",
+        f"Spark could not finish a job: {_error_text(text)[:300]}",
         hint="check the executors' logs, then run it again; completed work is in the journal",
     )
 
 
-def _said(text: str) -> str:
+def _error_text(text: str) -> str:
     """Return the error raised by Python, if any, otherwise Spark's first words."""
     raised = _RAISED.findall(text)
     if raised:

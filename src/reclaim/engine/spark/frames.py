@@ -25,9 +25,9 @@ from reclaim.engine.work.lines import (
     Lines,
     Work,
     in_shares,
-    packed,
-    told,
-    unpacked,
+    pack,
+    unpack,
+    with_tally,
 )
 
 SENT_WITH_TASKS = 1024 * 1024
@@ -50,7 +50,7 @@ class Spread:
         if self.shares is not None:
             work = partial(in_shares, self.shares, work)
         if self.tally:
-            work = partial(told, self.tally, work)
+            work = partial(with_tally, self.tally, work)
         return self.rows.mapInArrow(task(work), spark_schema(schema))
 
 
@@ -114,7 +114,7 @@ class Frames:
     def gather(self, spread: Spread, work: Work, schema: pa.Schema) -> pa.Table:
         """Run a job whose tables come to the driver."""
         with self.jobs.run():
-            return unpacked(spread.map(partial(packed, work), PACKED).toArrow(), schema)
+            return unpack(spread.map(partial(pack, work), PACKED).toArrow(), schema)
 
     def _set_partitions(self, wanted: int) -> None:
         """Set the number of partitions of groups and joins."""

@@ -28,7 +28,7 @@ class SparkMeter:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._remote = ".connect." in type(spark).__module__
-        self._hearer = _Hearer()
+        self._hearer = _ProgressListener()
         self._folder = tempfile.mkdtemp(prefix="reclaim-") if self._is_here() else ""
         self._tallies = Tallies(self._folder)
 
@@ -84,7 +84,7 @@ class SparkMeter:
         return master == "local" or master.startswith("local[")
 
 
-class _Hearer:
+class _ProgressListener:
     """Records progress messages of a Connect server about a running job."""
 
     def __init__(self) -> None:

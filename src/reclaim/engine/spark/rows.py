@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from reclaim.engine.spark.frames import Spread
-from reclaim.engine.work.lines import Tables, Work, after
+from reclaim.engine.work.lines import Tables, Work, in_sequence
 
 
-def as_they_are(tables: Tables) -> Tables:
+def unchanged(tables: Tables) -> Tables:
     return tables
 
 
@@ -30,7 +30,7 @@ class SparkRows:
 
     @classmethod
     def of(cls, frame: DataFrame, names: Sequence[str]) -> SparkRows:
-        return cls(Spread(frame), as_they_are, None, tuple(names))
+        return cls(Spread(frame), unchanged, None, tuple(names))
 
     @property
     def frame(self) -> DataFrame:
@@ -40,7 +40,7 @@ class SparkRows:
 
     def map(self, work: Work, schema: pa.Schema) -> SparkRows:
         # In the same task as the previous work.
-        done = work if self.work is as_they_are else partial(after, self.work, work)
+        done = work if self.work is unchanged else partial(in_sequence, self.work, work)
         return replace(self, work=done, schema=schema, names=tuple(schema.names))
 
     def where(self, column: str, value: int | str, *, equal: bool = True) -> SparkRows:

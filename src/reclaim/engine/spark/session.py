@@ -91,15 +91,15 @@ def build_session(
     chosen = {**SETTINGS, **(settings or {})}
     try:
         # A running session is used as it is; settings it can no longer change stay.
-        with _own_interrupts(), _log_file() as log:
+        with _kept_interrupts(), _log_file() as log:
             if remote:
                 _check_remote(remote)
-                _reach(remote)
-                with _turned_away(log, silent=silent):
+                _check_reachable(remote)
+                with _redirected_output(log, silent=silent):
                     builder = SparkSession.builder.remote(remote)
-                    return _recent(builder.config(map=dict(chosen)).getOrCreate())
-            with _without(REMOTE_VARIABLE):
-                return _recent(_classic(master, chosen, log, silent=silent))
+                    return _checked_version(builder.config(map=dict(chosen)).getOrCreate())
+            with _variable_unset(REMOTE_VARIABLE):
+                return _checked_version(_classic(master, chosen, log, silent=silent))
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         where = remote or master or LOCAL
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -109,7 +109,7 @@ def build_session(
         ) from error
 
 
-def _recent(session: SparkSession) -> SparkSession:
+def _checked_version(session: SparkSession) -> SparkSession:
     """Return the session, or refuse it if its Spark is too old. It may differ from the installed
     Spark."""
     major, minor, *_ = map(int, re.findall(r"[0-9]+", session.version))
@@ -144,17 +144,17 @@ def _classic(
     builder = SparkSession.builder
     if master is None and SUBMITTED_VARIABLE in os.environ:
         # It has a driver and a master already, with the settings it was submitted with.
-        with _turned_away(log, silent=silent):
+        with _redirected_output(log, silent=silent):
             return builder.config(map=dict(settings)).getOrCreate()
     master = master or LOCAL
     _check_java()
-    _reach(master)
+    _check_reachable(master)
     local = _local() if master.startswith("local") else {}
     settings = {"spark.master": master, **STATIC, **local, **settings}
     if SparkContext._gateway is None:
         # As a session would, except for the destination of Java's output.
         output = subprocess.DEVNULL if silent else None
-        with _marked():
+        with _driver_mark():
             SparkContext._gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 SparkConf(loadDefaults=False).setAll(list(settings.items())),
                 # Ctrl-C is for this process, which ends its jobs in order.
@@ -187,7 +187,7 @@ def _java_options_with_archive() -> str:
     # A session starts without a bad archive.
     with suppress(Exception):
         if archive := ClassArchive.find():
-            return archive.used_by(options)
+            return archive.options_to_use(options)
     return options
 
 
@@ -204,7 +204,7 @@ def _log_file() -> Iterator[int]:
 
 
 @contextmanager
-def _turned_away(log: int, *, silent: bool) -> Iterator[None]:
+def _redirected_output(log: int, *, silent: bool) -> Iterator[None]:
     """Redirect stderr of Spark's client to the log, and silence its stdout."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -222,7 +222,7 @@ def _turned_away(log: int, *, silent: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _own_interrupts() -> Iterator[None]:
+def _kept_interrupts() -> Iterator[None]:
     """Restore the previous handling of Ctrl-C.
 
     Spark would answer it by calling Java in the middle of another call, and both would complain.
@@ -239,7 +239,7 @@ def _own_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def _marked() -> Iterator[None]:
+def _driver_mark() -> Iterator[None]:
     """Give the identity of this process to Java, and to the workers it starts."""
     own = Process.current()
     if own is not None:
@@ -251,7 +251,7 @@ def _marked() -> Iterator[None]:
 
 
 @contextmanager
-def _without(name: str) -> Iterator[None]:
+def _variable_unset(name: str) -> Iterator[None]:
     """Unset a variable in the block: Spark would prefer its Connect server to any given master."""
     value = os.environ.pop(name, None)
     try:
@@ -295,7 +295,7 @@ def _check_java() -> None:
         )
 
 
-def _reach(url: str) -> None:
+def _check_reachable(url: str) -> None:
     """Check for a listening server: Spark itself would try for minutes with little explanation."""
     servers = _servers(url)
     if not servers or any(os.environ.get(name) for name in PROXY_VARIABLES):

@@ -57,7 +57,7 @@ def _cut(paths: pa.ChunkedArray, depth: int) -> pa.ChunkedArray:
     return pc.replace_substring_regex(paths, f"^((?:[^/]*/){{0,{depth}}}).*$", "\\1")
 
 
-def above(where: Where) -> Where | None:
+def parent_of(where: Where) -> Where | None:
     """Return the parent folder; above the top of a branch is the top of all branches."""
     branch, folder = where
     if folder not in (TOP, UNKNOWN):
@@ -66,12 +66,12 @@ def above(where: Where) -> Where | None:
     return None if branch == OTHERS else (OTHERS, folder)
 
 
-def line_of(where: Where) -> Iterator[Where]:
+def with_parents(where: Where) -> Iterator[Where]:
     """Yield a folder and its parents, innermost first."""
     at: Where | None = where
     while at is not None:
         yield at
-        at = above(at)
+        at = parent_of(at)
 
 
 @dataclass(slots=True)
@@ -143,7 +143,7 @@ class Places:
             self.tally = _moved(self.tally, merged)
 
 
-def few(tally: GroupSums, most: int = SHOWN) -> GroupSums:
+def limit_folders(tally: GroupSums, most: int = SHOWN) -> GroupSums:
     """Return the same sums with a bounded number of folders of each kind; smaller folders are
     merged.
 
@@ -187,10 +187,10 @@ def _last(where: Where, moved: dict[Where, Where]) -> Where:
 
 def _smallest_family(left: dict[Where, int]) -> tuple[Where, list[Where]]:
     """Return the mergeable parent whose folders are smallest on average, and these folders."""
-    inner = {parent for where in left for parent in line_of(where) if parent != where}
+    inner = {parent for where in left for parent in with_parents(where) if parent != where}
     families: dict[Where, list[Where]] = {}
     for where in left:
-        parent = above(where)
+        parent = parent_of(where)
         if where not in inner and parent is not None:
             families.setdefault(parent, []).append(where)
     sums = {parent: sum(left[where] for where in children) for parent, children in families.items()}
@@ -203,7 +203,7 @@ def _smallest_family(left: dict[Where, int]) -> tuple[Where, list[Where]]:
 def _outermost(where: Where, closed: Collection[Where]) -> Where:
     """Return the outermost closed parent of a folder, or the folder itself."""
     target = where
-    for parent in line_of(where):
+    for parent in with_parents(where):
         if parent in closed:
             target = parent
     return target
@@ -211,7 +211,7 @@ def _outermost(where: Where, closed: Collection[Where]) -> Where:
 
 def _fullest(wheres: Collection[Where], excess: int) -> set[Where]:
     """Return the folders with the most direct subfolders, enough of them to remove some."""
-    parents = (above(where) for where in wheres)
+    parents = (parent_of(where) for where in wheres)
     counts = Counter(parent for parent in parents if parent is not None)
     fullest: set[Where] = set()
     for parent in sorted(counts, key=lambda parent: (-counts[parent], parent)):

@@ -57,16 +57,16 @@ def _keys(addresses: pa.Array) -> Key:
         lengths = np.diff(block)
         if lengths.min() == lengths.max():
             # Stored one after the other, so the words of all strings are found by counting.
-            hashes[start : start + BLOCK] = _hash(_Even(text, block), int(lengths[0]))
+            hashes[start : start + BLOCK] = _hash(_Contiguous(text, block), int(lengths[0]))
             continue
         # A store has few lengths: all strings of the same length are hashed at once.
         for length in np.unique(lengths):
             of_length = np.flatnonzero(lengths == length)
-            hashes[start + of_length] = _hash(_Uneven(text, block[of_length]), int(length))
+            hashes[start + of_length] = _hash(_Scattered(text, block[of_length]), int(length))
     return hashes
 
 
-class _Even:
+class _Contiguous:
     """Strings of the same length, stored one after the other."""
 
     def __init__(self, text: Bytes, edges: npt.NDArray[np.int32]) -> None:
@@ -82,7 +82,7 @@ class _Even:
         return words
 
 
-class _Uneven:
+class _Scattered:
     """Strings of the same length at any position."""
 
     def __init__(self, text: Bytes, starts: npt.NDArray[np.int32]) -> None:
@@ -95,7 +95,7 @@ class _Uneven:
         return words
 
 
-def _hash(strings: _Even | _Uneven, length: int) -> Key:
+def _hash(strings: _Contiguous | _Scattered, length: int) -> Key:
     """Hash strings of the same length: every whole word, and the end of the last word."""
     with np.errstate(over="ignore"):
         mixed = np.full(strings.count, np.uint64(length) * _ODD, np.uint64)

@@ -27,7 +27,7 @@ Mask = npt.NDArray[np.bool_]
 
 NOBODY = 2**31 - 1
 """Stands for the number of a missing name."""
-HOLDERS_TOLD = 5
+HOLDERS_SHOWN = 5
 """Paths shown for each held address."""
 SOME_HOLDER = "a tag, a lease, or a run that can be undone"
 SOME_BRANCH = "a branch without days of its own"
@@ -214,7 +214,7 @@ class _Judged:
                 for name in ("holder", "branch")
             },
         }
-        merged = rows if _counts_up(order, pairs) else rows.take(pa.array(order[pairs]))
+        merged = rows if _is_sorted(order, pairs) else rows.take(pa.array(order[pairs]))
         merged = _by_path(_with(merged, columns), starts)
         final = numpy_of(merged.column("bits"), np.int64)
         latest = numpy_of(merged.column("day"), np.int32)
@@ -267,7 +267,7 @@ def _group_paths(paths: pa.ChunkedArray, order: Any, addresses: Any) -> tuple[An
     return order[by_pair], pairs, _starts(owner[pairs])
 
 
-def _counts_up(order: Any, pairs: Any) -> bool:
+def _is_sorted(order: Any, pairs: Any) -> bool:
     """Return whether rows are in order already, each pair once."""
     return len(pairs) == len(order) and bool((np.diff(order) == 1).all())
 
@@ -372,7 +372,7 @@ def _first_few(owner: Any, places: Any) -> Any:
     owners = owner[places]
     firsts = np.flatnonzero(np.append(True, np.diff(owners) != 0))
     number = np.arange(len(places)) - np.repeat(firsts, np.diff(np.append(firsts, len(places))))
-    return places[number < HOLDERS_TOLD]
+    return places[number < HOLDERS_SHOWN]
 
 
 def _sentences(

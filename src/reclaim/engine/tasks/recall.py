@@ -22,8 +22,8 @@ RANKED = GOING.append(pa.field("rank", pa.int32(), nullable=False)).append(
 """Objects possibly taken. The row of an object with the least rank wins, if any row of it is
 listed: a note alone takes nothing."""
 
-_TOLD = ["address", "size", "outcome", "identity"]
-_NOTE = pa.schema([JOURNAL.field(name) for name in _TOLD])
+_NOTE_COLUMNS = ["address", "size", "outcome", "identity"]
+_NOTE = pa.schema([JOURNAL.field(name) for name in _NOTE_COLUMNS])
 """The columns read from a note, all of them filled."""
 _RANKS = {QUARANTINED: 0, FAILED: 1, COVERING: 2}
 _NOT_KNOWN = 3
@@ -46,7 +46,7 @@ def noted(rows: pa.Table) -> pa.Table:
     Notes are in no list, so a note no task can have written is corrupt.
     """
     try:
-        values = rows.select(_TOLD).cast(_NOTE)
+        values = rows.select(_NOTE_COLUMNS).cast(_NOTE)
         if any(column.null_count for column in values.columns):
             raise Corrupt("a note of a task is incomplete")
         return _with_outcomes(rows, listed=False)
@@ -74,7 +74,7 @@ def _ranked(going: pa.Table, ranks: pa.Array, *, listed: bool) -> pa.Table:
     return pa.table(columns, names=RANKED.names).cast(RANKED)
 
 
-def where(rows: pa.Table, quarantine: QuarantineFolder | None) -> pa.Table:
+def current_addresses(rows: pa.Table, quarantine: QuarantineFolder | None) -> pa.Table:
     """Return rows with the current addresses of the objects, if they were moved."""
     if quarantine is None:
         return rows
@@ -83,7 +83,7 @@ def where(rows: pa.Table, quarantine: QuarantineFolder | None) -> pa.Table:
     return rows.set_column(0, GOING.field("address"), moved)
 
 
-def not_back(rows: pa.Table, quarantine: QuarantineFolder | None) -> pa.ChunkedArray:
+def not_restored(rows: pa.Table, quarantine: QuarantineFolder | None) -> pa.ChunkedArray:
     """Return the original addresses of objects an undo failed to restore, from a journal."""
     failed = rows.filter(pc.equal(rows.column("outcome"), FAILED)).column("address")
     if quarantine is None:

@@ -66,14 +66,16 @@ class FromQuarantine:
             taken = each(
                 storage,
                 targets,
-                lambda target: self._settle(storage, [self._prepare(storage, target)], in_time)[0],
+                lambda target: self._delete_originals(
+                    storage, [self._prepare(storage, target)], in_time
+                )[0],
                 in_time,
             )
         else:
             prepared = each(
                 storage, targets, lambda target: self._prepare(storage, target), in_time
             )
-            taken = self._settle(storage, prepared, in_time)
+            taken = self._delete_originals(storage, prepared, in_time)
         # Before anything records it as restored.
         pairs = zip(targets, taken, strict=True)
         storage.flush_moved(
@@ -91,7 +93,7 @@ class FromQuarantine:
         home = self.quarantine.home(target.address)
         kept = look(storage, target.address)
         if kept is None:
-            return Returning(target, self._not_aside(storage, target, home))
+            return Returning(target, self._not_in_quarantine(storage, target, home))
         check_own(storage, kept, target, self.undos)
         copy = look(storage, home)
         if copy is None and storage.at_once > 1:
@@ -103,7 +105,7 @@ class FromQuarantine:
             raise Conflict(f"{home} holds other bytes than the copy in quarantine; both were left")
         return Returning(target, None, kept, copy)
 
-    def _settle(
+    def _delete_originals(
         self, storage: Storage, prepared: Sequence[Returning], in_time: InTime
     ) -> Sequence[Taken]:
         """Note copies with unknown identities, and delete the quarantined objects."""
@@ -180,14 +182,14 @@ class FromQuarantine:
             own = storage if self.notes.url == storage.url else open_storage(self.notes.url)
             write_note(own, self.notes.prefix, rows)
 
-    def _not_aside(self, storage: Storage, target: Target, home: str) -> Taken:
+    def _not_in_quarantine(self, storage: Storage, target: Target, home: str) -> Taken:
         there = look(storage, home)
         if there is not None and self._is_back(storage, there, target):
             return Taken(RESTORED)
         if not target.identity:
             # It was never moved, as far as known.
             return Taken(UNTOUCHED if there else MISSING)
-        raise Conflict(f"{home} is not in quarantine, and {_unlike(there, target)}")
+        raise Conflict(f"{home} is not in quarantine, and {_difference(there, target)}")
 
     def _is_back(self, storage: Storage, there: StoredObject, target: Target) -> bool:
         """Return whether the object at an original address is the previous object, or a copy by an
@@ -199,7 +201,7 @@ class FromQuarantine:
         return identity_of(storage, there) in target.identity.split()
 
 
-def _unlike(there: StoredObject | None, target: Target) -> str:
+def _difference(there: StoredObject | None, target: Target) -> str:
     """Return why the object at an original address does not count as the previous object."""
     if there is None:
         return "its original address is empty"

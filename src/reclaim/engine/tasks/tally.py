@@ -18,7 +18,7 @@ from uuid import uuid4
 OBJECTS, CONTAINERS = "objects", "containers"
 """Units of counts."""
 
-TELL_SECONDS = 0.5
+WRITE_SECONDS = 0.5
 """Least interval between two reports of a task."""
 
 _Item = TypeVar("_Item")
@@ -34,10 +34,10 @@ class Tally:
 
     def add(self, unit: str, count: int) -> None:
         self._counts[unit] += count
-        if monotonic() - self._told_at >= TELL_SECONDS:
-            self.tell()
+        if monotonic() - self._told_at >= WRITE_SECONDS:
+            self.write()
 
-    def tell(self) -> None:
+    def write(self) -> None:
         """Write the counts; readers see all of them or none."""
         self._told_at = monotonic()
         if not self._counts:
@@ -68,7 +68,7 @@ def tallied(folder: str, work: Iterator[_Item]) -> Iterator[_Item]:
     try:
         yield from work
     finally:
-        tally.tell()
+        tally.write()
         _current = None
 
 

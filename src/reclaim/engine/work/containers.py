@@ -25,7 +25,7 @@ from reclaim.engine.tasks.parts import (
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.sampling import Sample
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
-from reclaim.engine.work.lines import Tables, in_fewer, lines_of, stem_in, storage_of
+from reclaim.engine.work.lines import Tables, in_fewer_tables, lines_of, stem_in, storage_of
 from reclaim.engine.work.parts import read_parts
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.format import CONTAINERS, NO_READ, Format
@@ -58,7 +58,7 @@ def expand(format: Format, containers: Tables) -> Tables:
                 tally.count(CONTAINERS_READ, rows.num_rows)
                 yield rows
 
-    return in_fewer(listed())
+    return in_fewer_tables(listed())
 
 
 def write_containers(place: Place, rows: Tables) -> Tables:
@@ -158,7 +158,7 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
             written.append(keys_of(addresses))
         unread = table.filter(pc.invert(others))
         guessed = sampling.find_guessed(format, unread)
-        for read in in_fewer(_tallied(reading.read(format, storage, unread, paths=False))):
+        for read in in_fewer_tables(_tallied(reading.read(format, storage, unread, paths=False))):
             is_live = pc.equal(read.column("cause"), LIVE)
             live = read.filter(is_live)
             counts["containers"] += live.num_rows - live.column("entries").null_count

@@ -76,17 +76,17 @@ def in_shares(shares: Sequence[pa.Table], work: Work, numbers: Tables) -> Tables
     return work(shares[number] for table in numbers for number in table.column("id").to_pylist())
 
 
-def told(folder: str, work: Work, rows: Tables) -> Tables:
+def with_tally(folder: str, work: Work, rows: Tables) -> Tables:
     """Report the counts of work in a folder meanwhile."""
     return tallied(folder, work(rows))
 
 
-def after(first: Work, then: Work, files: Tables) -> Tables:
+def in_sequence(first: Work, then: Work, files: Tables) -> Tables:
     """Run two kinds of work in a single task."""
     return then(first(files))
 
 
-def packed(work: Work, rows: Tables) -> Tables:
+def pack(work: Work, rows: Tables) -> Tables:
     """Pack each table into a single value, which Spark need not parse on its way."""
     for table in work(rows):
         sink = pa.BufferOutputStream()
@@ -95,7 +95,7 @@ def packed(work: Work, rows: Tables) -> Tables:
         yield pa.table({"rows": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
 
 
-def unpacked(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+def unpack(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Unpack the tables in values, and concatenate them."""
     values = rows.column("rows").combine_chunks()
     tables = [pa.ipc.open_stream(value.as_buffer()).read_all() for value in values]
@@ -113,7 +113,7 @@ def parts_in(files: Tables) -> Iterator[Part]:
             yield Part(**row)
 
 
-def in_fewer(tables: Tables) -> Tables:
+def in_fewer_tables(tables: Tables) -> Tables:
     """Yield the same rows in fewer tables: passing on a small table costs as much as a large
     table."""
     waiting: list[pa.Table] = []

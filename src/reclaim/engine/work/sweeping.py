@@ -128,13 +128,13 @@ def read_noted(url: str, files: Tables) -> Tables:
     return map(recall.noted, read_parts(url, files))
 
 
-def read_not_back(url: str, quarantine: QuarantineFolder | None, files: Tables) -> Tables:
+def read_not_restored(url: str, quarantine: QuarantineFolder | None, files: Tables) -> Tables:
     """Yield the original addresses of objects an undo failed to restore, folded."""
     for table in read_parts(url, files):
-        yield pa.table({"address": reading.folded(recall.not_back(table, quarantine))})
+        yield pa.table({"address": reading.folded(recall.not_restored(table, quarantine))})
 
 
 def write_recalled(quarantine: QuarantineFolder | None, place: Place, rows: Tables) -> Tables:
     """Write the objects taken, by their current addresses."""
-    taken = (recall.where(table.cast(GOING), quarantine) for table in rows)
+    taken = (recall.current_addresses(table.cast(GOING), quarantine) for table in rows)
     yield lines_of(write_parts(task_storage(place.url), stem_in(place), taken))

@@ -19,7 +19,7 @@ from reclaim.engine.tasks.deleting import FAILED, GOING, MISSING
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.engine.tasks.presence import AT_HOME, CheckPresence
 from reclaim.engine.tasks.quarantine import QuarantineFolder
-from reclaim.engine.tasks.recall import not_back
+from reclaim.engine.tasks.recall import not_restored
 from reclaim.run.record.journal import Journal
 from reclaim.run.sweep.sweep import sweep
 from reclaim.storage import Storage, hashed_files
@@ -105,7 +105,7 @@ def _found(storage: Storage, parts: Sequence[Part]) -> Iterator[str]:
 
 def _addresses(storage: Storage, part: Part, aside: QuarantineFolder | None) -> pa.Table:
     """The objects that a journal says could not be brought back, by their own addresses."""
-    return pa.table({"address": not_back(read_part(storage, part), aside)})
+    return pa.table({"address": not_restored(read_part(storage, part), aside)})
 
 
 def _write(storage: Storage, address: str, rows: pa.Table) -> Part:
