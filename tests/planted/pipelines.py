@@ -12,7 +12,7 @@ FINDING = "reclaim.engine.pipelines.finding"
 SURVIVORS = "reclaim.engine.pipelines.survivors"
 EXPANDING = "reclaim.engine.pipelines.expanding"
 COMPLETENESS = "reclaim.engine.pipelines.completeness"
-TAKING = "reclaim.engine.pipelines.sweeping"
+SWEEPING = "reclaim.engine.pipelines.sweeping"
 LISTS = "reclaim.engine.pipelines.candidate_lists"
 
 BUGS: dict[str, Bug] = {
@@ -75,7 +75,7 @@ BUGS: dict[str, Bug] = {
         "::test_a_later_collection_and_its_undo_do_not_miss_what_expired",
     ),
     "a note alone takes objects": Bug(
-        TAKING,
+        SWEEPING,
         right='    listed = each.where("listed", True).select(*GOING.names)\n',
         wrong="    listed = each.select(*GOING.names)\n",
         test="tests/collect/apply/test_lists.py::test_a_forged_note_adds_no_object",
