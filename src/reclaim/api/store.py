@@ -259,7 +259,7 @@ class OpenStore:
         renewal.start(lasting / 3)
         try:
             yield lease
-            renewed.check(renewal.why())
+            renewed.check(renewal.failure_text())
         finally:
             renewal.close()
             with suppress(NotFound):

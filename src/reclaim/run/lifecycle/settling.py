@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.base import Engine
-from reclaim.engine.tasks.at_home import AT_HOME, LookAtHome
 from reclaim.engine.tasks.deleting import FAILED, GOING, MISSING
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
-from reclaim.engine.tasks.quarantine import Aside
-from reclaim.engine.tasks.recall import not_back
+from reclaim.engine.tasks.presence import AT_HOME, CheckPresence
+from reclaim.engine.tasks.quarantine import QuarantineFolder
+from reclaim.engine.tasks.recall import not_restored
 from reclaim.run.record.journal import Journal
 from reclaim.run.sweep.sweep import sweep
 from reclaim.storage import Storage, hashed_files
@@ -57,7 +57,7 @@ def settle(
     place: Place,
     opener: Opener,
     failed: Sequence[Part] = (),
-    aside: Aside | None = None,
+    aside: QuarantineFolder | None = None,
 ) -> Settled:
     """Release what a run claimed and that is where it belongs.
 
@@ -83,7 +83,7 @@ def settle(
         store,
         engine,
         held.lock,
-        LookAtHome(),
+        CheckPresence(),
         candidates=asked,
         kind=CLAIMED,
         journal=journal,
@@ -103,9 +103,9 @@ def _found(storage: Storage, parts: Sequence[Part]) -> Iterator[str]:
         yield from there.column("address").to_pylist()
 
 
-def _addresses(storage: Storage, part: Part, aside: Aside | None) -> pa.Table:
+def _addresses(storage: Storage, part: Part, aside: QuarantineFolder | None) -> pa.Table:
     """The objects that a journal says could not be brought back, by their own addresses."""
-    return pa.table({"address": not_back(read_part(storage, part), aside)})
+    return pa.table({"address": not_restored(read_part(storage, part), aside)})
 
 
 def _write(storage: Storage, address: str, rows: pa.Table) -> Part:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import compress
 
-from reclaim.cycles import no_search_for_cycles
 from reclaim.errors import Corrupt, IncompleteRead, NotFound, Refused
+from reclaim.garbage_collector import cyclic_gc_paused
 from reclaim.history import Edit, ExpiredCount, build, count_expired, expire, held_by_undo
 from reclaim.history.expired import parents_after
 from reclaim.history.graph import reachable
@@ -142,7 +142,7 @@ def _as_reached(seen: Observation, reached: frozenset[SnapshotId]) -> Decided:
     return Decided(history, nothing, Edit({}, (), (), (), (), {}), live=reached, before=frozenset())
 
 
-@no_search_for_cycles()
+@cyclic_gc_paused()
 def decide(
     policy: Policy,
     *,

@@ -61,7 +61,7 @@ def sweep(
             known: Sequence[Part] = ()
         else:
             mine, known = candidates, done
-        with lock.lent(longest, engine.ended) as time:
+        with lock.lend(longest, engine.ended) as time:
             request = SweepRequest(
                 store.format, mine, kind, known, deleter, time, place.below("journal")
             )

@@ -10,7 +10,7 @@ from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import IncompleteRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, hashed_part, open_storage
-from reclaim.engine.tasks.quarantine import Aside
+from reclaim.engine.tasks.quarantine import QuarantineFolder
 from reclaim.engine.tasks.reading import each_once, snapshot_containers
 from reclaim.model import SnapshotId
 from reclaim.run.plan.plan_document import OF_RUNS
@@ -26,7 +26,7 @@ def find_whole(
     place: Place,
     *,
     not_back: Sequence[Part] = (),
-    aside: Aside | None = None,
+    aside: QuarantineFolder | None = None,
     opener: Opener = open_storage,
 ) -> Sequence[SnapshotId]:
     """The snapshots, given with their containers by kind, that have everything they need.
