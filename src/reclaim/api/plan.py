@@ -14,10 +14,10 @@ from reclaim.engine.tasks.parts import Place
 from reclaim.errors import InvalidInput
 from reclaim.globs import check_globs
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.apply.finished_plan import settle_plan
+from reclaim.run.apply.finished_plan import finish_without_apply
 from reclaim.run.apply.trust import check_digest
-from reclaim.run.plan.found_plan import FoundPlan, find_plan_anywhere
 from reclaim.run.plan.plan_document import Group, PlanDocument
+from reclaim.run.plan.plan_location import LocatedPlan, find_plan_anywhere
 from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.registry import check_planned
 from reclaim.text import size
@@ -76,7 +76,7 @@ class Plan:
     """A plan, where it was written. It deletes nothing until ``apply`` is called."""
 
     def __init__(
-        self, found: FoundPlan, store: OpenStore | None = None, *, not_recorded: str | None = None
+        self, found: LocatedPlan, store: OpenStore | None = None, *, not_recorded: str | None = None
     ) -> None:
         self._found = found
         self._store = store
@@ -116,7 +116,7 @@ class Plan:
         return self._found.document
 
     @property
-    def found(self) -> FoundPlan:
+    def found(self) -> LocatedPlan:
         return self._found
 
     @cached_property
@@ -173,7 +173,7 @@ class Plan:
         limits.check(document, hint="nothing was changed; review the plan, or allow more")
         allow_missing(store, asked=unsafe_allow_missing_layers)
         removal = DELETE if edits_only else removal_for(store, options)
-        settled = settle_plan(
+        settled = finish_without_apply(
             store, self.place, document, digest=asked, removal=removal, exclude=globs
         )
         if settled is not None:

@@ -83,7 +83,7 @@ def apply(
     from reclaim.api.store import OpenStore
     from reclaim.globs import check_globs
     from reclaim.run.apply.trust import check_digest
-    from reclaim.run.plan.found_plan import FoundPlan, find_plan
+    from reclaim.run.plan.plan_location import LocatedPlan, find_plan
 
     if digest is not None:
         check_digest(digest)
@@ -109,7 +109,7 @@ def apply(
             action = _action(document, opened.name, globs, quarantined=quarantined)
             session.confirm(action, yes=yes)
 
-        run = Plan(FoundPlan.at(place, document), OpenStore(opened, running.work())).apply(
+        run = Plan(LocatedPlan.at(place, document), OpenStore(opened, running.work())).apply(
             digest=digest,
             exclude=globs,
             unsafe_allow_missing_layers=unsafe_allow_missing_layers,
@@ -204,10 +204,10 @@ class ApplyAnswer:
 
     def _edit_notes(self) -> Iterator[Block]:
         """The commits that left the history, the reasons of those that stay, and the way back."""
-        from reclaim.run.plan.found_plan import FoundPlan
+        from reclaim.run.plan.plan_location import LocatedPlan
         from reclaim.stores.abilities import ExpiresItself
 
-        yield from read_history(FoundPlan.at(self.applied.place, self.planned)).view()
+        yield from read_history(LocatedPlan.at(self.applied.place, self.planned)).view()
         noun = self.applied.noun
         yield expired(self.planned.expired, [one.holder for one in self.planned.held_by], noun)
         if not self.applied.edit:

@@ -22,7 +22,7 @@ from reclaim.cli.views.snapshot_rows import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from reclaim.run.plan.found_plan import FoundPlan
+    from reclaim.run.plan.plan_location import LocatedPlan
 
 LIVE = "live"
 """The verdict on a snapshot that stays; see ``run.snapshot_reasons``."""
@@ -91,7 +91,7 @@ class PlanHistory:
 
 
 def read_history(
-    found: FoundPlan, *, everything: bool = False, all_reasons: bool = False, listed_by: str = ""
+    found: LocatedPlan, *, everything: bool = False, all_reasons: bool = False, listed_by: str = ""
 ) -> PlanHistory:
     """The snapshots of a plan, from the file beside it.
 
@@ -102,7 +102,7 @@ def read_history(
 
     document = found.document
     edit_only = document.history_only is not None
-    listed_by = listed_by or f"reclaim show {shown(found.here)} --all"
+    listed_by = listed_by or f"reclaim show {shown(found.location)} --all"
     going = staying = None
     if found.has(document.snapshots):
         rows = found.read(document.snapshots, COLUMNS)
