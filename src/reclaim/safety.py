@@ -1,7 +1,7 @@
 """All durations of the safety argument, with their invariants.
 
-A change of a duration changes the argument in docs/safety.md. The invariants are checked at import,
-and a test changes each duration until a check fails.
+A change of a duration changes the argument in docs/explanation/safety.md. The invariants are
+checked at import, and a test changes each duration until a check fails.
 """
 
 from __future__ import annotations

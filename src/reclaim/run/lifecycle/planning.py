@@ -111,7 +111,9 @@ def plan_lifecycle(
         store,
         engine,
         plan_options,
-        lambda context, full_run_reason: LifecycleRules(context, requested, full_run_reason),
+        lambda context, full_run_reason: LifecycleRules(
+            context, requested, full_run_reason, plan_options.allowed_fraction
+        ),
         watcher=watcher,
         opener=opener,
     )
@@ -137,8 +139,10 @@ class LifecycleRules(PlanKind):
         context: PlanContext,
         requested: LifecycleOptions,
         full_run_reason: FullRunReason | None,
+        allowed_fraction: float,
     ) -> None:
         super().__init__(context)
+        self._allowed_fraction = allowed_fraction
         self._store = context.store
         self._engine = context.engine
         self._options = requested
@@ -372,11 +376,11 @@ class LifecycleRules(PlanKind):
         """Minimum number of objects: those of the checkpoint, without objects deleted by runs.
 
         New objects are not counted, because a rewritten range lists old objects too. So a plan that
-        deletes many of the known objects lists everything.
+        deletes many of the known objects, or more than allowed, lists everything.
         """
         taken = count_taken(self._runs, checkpoint.section)
         objects = max(0, checkpoint.section.objects - taken)
-        if going > LARGE_FRACTION * objects:
+        if going > min(LARGE_FRACTION, self._allowed_fraction) * objects:
             raise FullRunNeeded(f"{going} of at least {objects} objects would be deleted")
         return objects
 

@@ -58,6 +58,10 @@ class FullRunReason:
     damaged: bool
     """Whether files of the checkpoint cannot be read, which makes its index unusable too."""
 
+    def goes_beyond(self, earlier: FullRunReason | None) -> bool:
+        """Whether the next attempt uses less of the checkpoint than the failed attempt."""
+        return earlier is None or (self.damaged and not earlier.damaged)
+
 
 class FullRunNeeded(Exception):
     """Raised by an incremental run that cannot guarantee its result; the message has the reason."""

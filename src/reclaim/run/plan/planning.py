@@ -45,7 +45,7 @@ from reclaim.run.plan.context import PlanContext, YoungRuns
 from reclaim.run.plan.dead_snapshots import CAUSES, causes_of, find_containers, find_dead_ids
 from reclaim.run.plan.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.plan.plan_document import LibraryEdit, Noncurrent, PlanDocument
-from reclaim.run.plan.plan_kind import MakeKind, ObjectListing, PlanKind
+from reclaim.run.plan.plan_kind import FullRunReason, MakeKind, ObjectListing, PlanKind
 from reclaim.run.plan.plan_summary import PlanFindings, summarize
 from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Silent, Stages, Watcher
@@ -190,18 +190,24 @@ class Planning:
         )
 
     def _attempt(self, context: PlanContext) -> WrittenPlan:
-        """Make a plan; without the checkpoint if the checkpoint is unusable."""
-        kind = self._make_kind(context, None)
-        try:
-            return self._plan(context, kind)
-        except Exception as error:
-            full_run_reason = kind.full_run_reason(error)
-            if full_run_reason is None:
-                raise
-        with suppress(ReclaimError):
-            context.tidy(*FOLDERS)
-        context = replace(context, started_at=self._store.clock.now())
-        return self._plan(context, self._make_kind(context, full_run_reason))
+        """Make a plan; repeat it as a full run if the checkpoint is unusable.
+
+        A full run still uses the index. If a file of the index is damaged as well, the plan is
+        repeated without the index.
+        """
+        reason: FullRunReason | None = None
+        while True:
+            kind = self._make_kind(context, reason)
+            try:
+                return self._plan(context, kind)
+            except Exception as error:
+                next_reason = kind.full_run_reason(error)
+                if next_reason is None or not next_reason.goes_beyond(reason):
+                    raise
+                reason = next_reason
+            with suppress(ReclaimError):
+                context.tidy(*FOLDERS)
+            context = replace(context, started_at=self._store.clock.now())
 
     def _lost_live(self) -> bool:
         """Whether a run has removed a snapshot since it was observed as live.

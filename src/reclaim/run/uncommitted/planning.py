@@ -102,7 +102,9 @@ def plan_uncommitted(
         store,
         engine,
         plan_options,
-        lambda context, full_run_reason: UncommittedData(context, choices, full_run_reason),
+        lambda context, full_run_reason: UncommittedData(
+            context, choices, full_run_reason, plan_options.allowed_fraction
+        ),
         watcher=watcher,
         opener=opener,
     )
@@ -116,8 +118,10 @@ class UncommittedData(PlanKind):
         context: PlanContext,
         requested: UncommittedOptions,
         full_run_reason: FullRunReason | None,
+        allowed_fraction: float,
     ) -> None:
         super().__init__(context)
+        self._allowed_fraction = allowed_fraction
         self._store = context.store
         self._engine = context.engine
         self._options = requested
@@ -335,7 +339,17 @@ class UncommittedData(PlanKind):
         return replace(containers, entries=self._indexed.counts.expected_entries)
 
     def sections(self, seen: Observation, candidates: Candidates) -> PlanSections:
-        return PlanSections(uncommitted=self._section(seen, candidates))
+        section = self._section(seen, candidates)
+        going = sum(
+            objects
+            for (kind, *_), (objects, _) in candidates.verdict.going.items()
+            if kind not in OF_RUNS
+        )
+        known = section.objects_known
+        if self._checkpoint is not None and going > self._allowed_fraction * known:
+            # The count may be too low: objects deleted by rules may be subtracted twice.
+            raise FullRunNeeded(f"{going} of at least {known} objects would be deleted")
+        return PlanSections(uncommitted=section)
 
     def _section(self, seen: Observation, candidates: Candidates) -> Uncommitted:
         notes, checkpoint = candidates.uncommitted, self._checkpoint
