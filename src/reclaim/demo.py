@@ -28,9 +28,9 @@ from reclaim.policy import from_options
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.plan.decide import KEEPS_ALL, decide
-from reclaim.run.plan.found_plan import FoundPlan
 from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import Group
+from reclaim.run.plan.plan_location import LocatedPlan
 from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.sweep.removal import KEEP, MoveToQuarantine
 from reclaim.run.undo.undo_run import Undone, undo_run
@@ -196,7 +196,7 @@ def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Writte
 
 def _explained(plan: WrittenPlan) -> Explained:
     """The largest object with a path that a plan takes."""
-    found = FoundPlan.at(plan.place, plan.document)
+    found = LocatedPlan.at(plan.place, plan.document)
     columns = ("path", "size", "reason")
     rows = [row for file in plan.document.files for row in found.read(file, columns).to_pylist()]
     largest = max((row for row in rows if row["path"]), key=lambda row: row["size"])

@@ -15,10 +15,10 @@ from reclaim.errors import InvalidInput
 from reclaim.globs import check_globs
 from reclaim.ids import short
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.apply.finished_plan import settle_plan
+from reclaim.run.apply.finished_plan import finish_without_apply
 from reclaim.run.apply.trust import check_digest
-from reclaim.run.plan.found_plan import FoundPlan, find_plan_anywhere
 from reclaim.run.plan.plan_document import Group, PlanDocument
+from reclaim.run.plan.plan_location import LocatedPlan, find_plan_anywhere
 from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.registry import check_planned
 from reclaim.text import size
@@ -77,7 +77,7 @@ class Plan:
     """A plan of a store. Nothing is deleted until ``apply`` is called."""
 
     def __init__(
-        self, found: FoundPlan, store: OpenStore | None = None, *, not_recorded: str | None = None
+        self, found: LocatedPlan, store: OpenStore | None = None, *, not_recorded: str | None = None
     ) -> None:
         self._found = found
         self._store = store
@@ -117,7 +117,7 @@ class Plan:
         return self._found.document
 
     @property
-    def found(self) -> FoundPlan:
+    def found(self) -> LocatedPlan:
         return self._found
 
     @cached_property
@@ -174,7 +174,7 @@ class Plan:
         limits.check(document, hint="nothing was changed; review the plan, or allow more")
         allow_missing(store, asked=unsafe_allow_missing_layers)
         removal = DELETE if edits_only else removal_for(store, options)
-        settled = settle_plan(
+        settled = finish_without_apply(
             store, self.place, document, digest=asked, removal=removal, exclude=globs
         )
         if settled is not None:

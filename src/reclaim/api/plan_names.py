@@ -11,8 +11,8 @@ from pathlib import Path
 from reclaim.engine.tasks.parts import Place, open_storage
 from reclaim.errors import InvalidInput, NotFound, PlanRefused
 from reclaim.ids import age_by_id, short
-from reclaim.run.plan.found_plan import FoundPlan, find_plan, find_plan_anywhere
 from reclaim.run.plan.plan_file import FILE
+from reclaim.run.plan.plan_location import LocatedPlan, find_plan, find_plan_anywhere
 from reclaim.stores.base import Store
 
 LATEST = "latest"
@@ -49,15 +49,15 @@ class NamedPlan:
             return False
         return True
 
-    def find(self) -> FoundPlan:
+    def find(self) -> LocatedPlan:
         """The plan, to apply it: it has to be where it was written."""
-        return self._checked(FoundPlan.at(*find_plan(str(self.place))))
+        return self._checked(LocatedPlan.at(*find_plan(str(self.place))))
 
-    def find_anywhere(self) -> FoundPlan:
+    def find_anywhere(self) -> LocatedPlan:
         """The plan, to look at it: the whole store may have been copied."""
         return self._checked(find_plan_anywhere(str(self.place)))
 
-    def _checked(self, found: FoundPlan) -> FoundPlan:
+    def _checked(self, found: LocatedPlan) -> LocatedPlan:
         """Refuse the plan of another run or store: anybody may have put it there."""
         document, store = found.document, self.store
         named = document.store

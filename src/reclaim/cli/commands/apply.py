@@ -203,10 +203,10 @@ class ApplyAnswer:
 
     def _edit_notes(self) -> Iterator[Block]:
         """The commits that left the history, the reasons of those that stay, and the way back."""
-        from reclaim.run.plan.found_plan import FoundPlan
+        from reclaim.run.plan.plan_location import LocatedPlan
         from reclaim.stores.abilities import ExpiresItself
 
-        yield from read_history(FoundPlan.at(self.applied.place, self.planned)).view()
+        yield from read_history(LocatedPlan.at(self.applied.place, self.planned)).view()
         noun = self.applied.noun
         yield expired(self.planned.expired, [one.holder for one in self.planned.held_by], noun)
         if not self.applied.edit:

@@ -24,7 +24,7 @@ from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.api.plan import Plan
-    from reclaim.run.plan.found_plan import FoundPlan
+    from reclaim.run.plan.plan_location import LocatedPlan
 
 HELD_COLUMNS = ("address", "matched_rules", "held_by")
 
@@ -174,7 +174,7 @@ class HeldAnswer:
     """The answer that lists what lifecycle rules match and something holds."""
 
     summary: Summary
-    found: FoundPlan
+    found: LocatedPlan
     limit: int | None
 
     def document(self) -> Mapping[str, Any]:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from reclaim.api.plan import Plan
     from reclaim.cli.session import Session
     from reclaim.engine.tasks.parts import Place
-    from reclaim.run.plan.found_plan import FoundPlan
     from reclaim.run.plan.plan_document import PlanDocument
+    from reclaim.run.plan.plan_location import LocatedPlan
     from reclaim.stores.base import Store
 
 PlanArgument = Annotated[
@@ -86,13 +86,13 @@ def open_to_show(session: Session, name: str, store: str | None) -> Plan:
 @contextmanager
 def open_to_apply(
     session: Session, name: str, store: str | None
-) -> Iterator[tuple[FoundPlan, Store]]:
+) -> Iterator[tuple[LocatedPlan, Store]]:
     """A plan to apply, and its store."""
     from reclaim.api.plan_names import check_name, find_named, is_location
-    from reclaim.run.plan.found_plan import FoundPlan, find_plan
+    from reclaim.run.plan.plan_location import LocatedPlan, find_plan
 
     if is_location(name):
-        found = FoundPlan.at(*find_plan(name))
+        found = LocatedPlan.at(*find_plan(name))
         named = found.document.store
         with session.planned(store, named.kind, named.name, named.uid) as opened:
             yield found, opened

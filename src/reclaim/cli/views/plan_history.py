@@ -23,7 +23,7 @@ from reclaim.cli.views.snapshot_rows import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from reclaim.run.plan.found_plan import FoundPlan
+    from reclaim.run.plan.plan_location import LocatedPlan
 
 LIVE = "live"
 """The verdict on a snapshot that stays; see ``run.snapshot_reasons``."""
@@ -93,7 +93,7 @@ class PlanHistory:
 
 
 def read_history(
-    found: FoundPlan, *, everything: bool = False, all_reasons: bool = False, listed_by: str = ""
+    found: LocatedPlan, *, everything: bool = False, all_reasons: bool = False, listed_by: str = ""
 ) -> PlanHistory:
     """The snapshots of a plan, from the file beside it.
 
@@ -120,7 +120,7 @@ def read_history(
     )
 
 
-def _named(found: FoundPlan) -> str:
+def _named(found: LocatedPlan) -> str:
     moved = found.moved_to
     return to_show(found.document, found.place) if moved is None else shlex.quote(shown(moved))
 

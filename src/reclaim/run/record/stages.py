@@ -1,4 +1,4 @@
-"""Stages: how a run says what it is doing, to a person and to a log."""
+"""Stages: progress of a run, reported to a person and to a log."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Any, Protocol
 log = logging.getLogger("reclaim.run")
 
 FIELDS = "fields"
-"""The attribute of a log record that has the facts of its message, by name."""
+"""Attribute of a log record with the facts of its message, by name."""
 
 
 @dataclass(slots=True)
 class Stage:
-    """One stage of a run; facts are added while it runs."""
+    """Stage of a run; facts are added while it runs."""
 
     name: str
     run: str = ""
@@ -31,7 +31,7 @@ class Stage:
 
 
 class Watcher(Protocol):
-    """Is told when stages begin and end."""
+    """Receives the start and end of stages."""
 
     def begin(self, stage: Stage) -> None: ...
 
@@ -39,7 +39,7 @@ class Watcher(Protocol):
 
 
 class Silent:
-    """Shows nothing."""
+    """Ignores all stages."""
 
     def begin(self, stage: Stage) -> None:
         pass
@@ -50,7 +50,7 @@ class Silent:
 
 @dataclass(slots=True)
 class Stages:
-    """The stages of one run. Each is a line in the log, with the run's id."""
+    """Stages of a run. Each is logged in a single line with the run's id."""
 
     run: str
     watcher: Watcher = field(default_factory=Silent)
@@ -78,5 +78,5 @@ class Stages:
 
 
 def as_text(fields: Mapping[str, Any]) -> str:
-    """Facts as a log line says them."""
+    """Format facts for a log line."""
     return " ".join(f"{name}={value}" for name, value in fields.items())
