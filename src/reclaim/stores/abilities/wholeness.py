@@ -1,4 +1,4 @@
-"""The ability of stores whose snapshots cannot be loaded without others."""
+"""Ability of stores whose snapshots depend on other snapshots."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from reclaim.stores.observation import Observation
 
 
 class NeedsOtherSnapshots(ABC):
-    """A store whose snapshots are of no use without others, such as their parents.
+    """A store whose snapshots are unusable without others, such as their parents.
 
-    Its format is ``sequential``: objects of one kind go one after the other.
+    Its format is ``sequential``: objects of one kind are deleted in order.
     """
 
     @abstractmethod
     def keep_whole(
         self, seen: Observation, held: Iterable[str], *, besides: str, reader: Reader
     ) -> Observation:
-        """An observation in which what promised snapshots need is live as well.
+        """Return an observation in which the dependencies of promised snapshots are live as well.
 
-        Promised are those that other runs than ``besides`` have set aside and can bring back, and
-        those at the addresses ``held``, which they were about to take or have begun to bring back.
+        Promised snapshots are those quarantined by runs other than ``besides`` and restorable, and
+        those at the addresses ``held``, which such runs were about to quarantine or have begun to
+        restore.
         """
 
     @abstractmethod
     def in_order(self, addresses: Sequence[str], reader: Reader) -> Sequence[str]:
-        """Objects, from the first to go to the last; they come back the other way round."""
+        """Objects in the order of deletion; they are restored in reverse order."""
 
     @abstractmethod
     def allow_missing(self) -> None:
-        """Go on without snapshots that others name: a person says that they are lost for good."""
+        """Continue without missing snapshots named by others: the caller confirms their loss."""

@@ -1,4 +1,4 @@
-"""A repository as a doctor sees it: leftovers, and whether live objects are there."""
+"""Checks of a repository for ``doctor``: leftovers, and presence of live objects."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 def old_uploads(store: CatalogStore) -> list[Upload]:
-    """The uploads in parts that were never finished and are nobody's any more."""
+    """Unfinished multipart uploads without an owner."""
     unfinished = find_uploads(store, store.roots(_nowhere(), ""))
     return list(unfinished.over) if unfinished else []
 
 
 def unknown_partitions(store: CatalogStore) -> list[str]:
-    """Partitions that are in the storage and that the database does not know."""
+    """Partitions in the storage which are unknown to the database."""
     listed = _listed_partitions(store)
     return _unknown(store, listed, store.roots(_nowhere(), ""))
 
 
 class CatalogExamination:
-    """One repository. What is listed is listed before the database is read, but for containers."""
+    """Checks of a repository. It is listed before the database is read, except for containers."""
 
     def __init__(self, store: CatalogStore, *, deep: bool, advance: Advance | None) -> None:
         self._store = store
@@ -77,7 +77,7 @@ class CatalogExamination:
         return self._say(Level.OK, "partitions", "the database knows all that are in the storage")
 
     def _left_over(self, seen: Roots) -> Iterator[Finding]:
-        """Leftovers of writers, readers and runs that died."""
+        """Leftovers of dead writers, readers and runs."""
         if overdue := len(seen.overdue):
             hint = "their writers have died; the next apply closes them"
             sentence = f"{overdue} partitions are open and overdue"
@@ -93,7 +93,7 @@ class CatalogExamination:
             yield self._say(Level.WARNING, "marks", sentence, hint)
 
     def _uploads(self, seen: Roots) -> Iterator[Finding]:
-        """Parts of uploads that were never finished: a bucket keeps them, and no listing shows."""
+        """Parts of unfinished uploads: a bucket keeps them, invisible in listings."""
         try:
             unfinished = find_uploads(self._store, seen)
         except ReclaimError as error:
@@ -113,7 +113,7 @@ class CatalogExamination:
             yield self._say(Level.OK, "uploads", sentence)
 
     def _online_deletes(self) -> Iterator[Finding]:
-        """How far behind the reaper is."""
+        """Backlog of the reaper."""
         online = self._store.online_deletes()
         if not online.on:
             return
@@ -126,7 +126,7 @@ class CatalogExamination:
             yield self._say(Level.OK, "online deletes", f"{freed}; none is late")
 
     def _bytes(self, metaranges: Iterable[str], advance: Advance) -> Finding:
-        """Live objects whose bytes are not those that were put."""
+        """Live objects whose bytes differ from the uploaded bytes."""
         storage, format = self._store.storage, self._store.format
         containers: dict[str, dict[str, Any]] = {}
         for metarange in sorted(metaranges):
@@ -154,7 +154,7 @@ class CatalogExamination:
         return self._say(Level.OK, "bytes", "; ".join([sentence, *notes]))
 
     def _missing(self, seen: Roots, live: Collection[SnapshotId], held: ObjectStorage) -> Finding:
-        """Live objects that are not there. Asked for once more, for a run may be at work."""
+        """Missing live objects. Each is checked twice, because a run may be active."""
         storage = self._store.storage
         prefix = self._store.format.prefix
         folder = prefix.rstrip("/") if self._deep else f"{prefix}_reclaim/meta"
@@ -186,7 +186,9 @@ class CatalogExamination:
         held: ObjectStorage,
         there: set[str],
     ) -> Iterator[str]:
-        """The containers of all live snapshots; what those list, of tips or, if deep, of all."""
+        """Containers of all live snapshots, and the objects listed by those of tips or, if deep, of
+        all.
+        """
         named = [
             *(ref.snapshot for ref in seen.history.refs),
             *(one.snapshot for one in seen.leases),
@@ -217,7 +219,7 @@ class CatalogExamination:
 
 
 def _reached(seen: Roots) -> frozenset[SnapshotId]:
-    """The commits that refs and leases reach."""
+    """Commits reachable from refs and leases."""
     history = build(seen.history.snapshots, seen.history.refs)
     leased = [history.numbers[lease.snapshot] for lease in seen.leases]
     reached = reachable(history.parents, [*history.tips, *leased])
@@ -240,5 +242,5 @@ def _addresses(found: Iterable[StoredObject]) -> set[str]:
 
 
 def _nowhere() -> ObjectStorage:
-    """A storage in memory, for what an observation writes down."""
+    """In-memory storage for the files of an observation."""
     return ObjectStorage.open("memory://")

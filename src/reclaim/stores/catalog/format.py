@@ -1,4 +1,4 @@
-"""The files of a repository: how they are named, and how its containers are read."""
+"""Files of a repository: their names, and decoding of their containers."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ DELETED = "the repository was deleted"
 
 MANY_BRANCHES = 64
 ASKED_AT_ONCE = 16
-"""Folders of branches that are asked for at the same time."""
+"""Number of concurrent requests for the folders of branches."""
 CHECKPOINTS, PROTECTED = "checkpoints", "protected"
-"""The folders of checkpoints with the index, and of what runs remember of protected paths."""
+"""Folders of checkpoints with the index, and of records of protected paths."""
 OLD_CHECKPOINTS = ("uncommitted", "index")
-"""The folders of checkpoints that older versions of Reclaim have left."""
+"""Folders of checkpoints written by older versions of Reclaim."""
 LEFT = (CHECKPOINTS, PROTECTED, *OLD_CHECKPOINTS)
 LIFECYCLE = "lifecycle"
-"""The folder of what runs of lifecycle rules leave."""
+"""Folder of files left by lifecycle runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogFormat(IndexesEntries):
-    """The files of one repository: data by branch and partition, containers, and our own."""
+    """Files of a repository: data by branch and partition, containers, and Reclaim's own files."""
 
     repo_uid: str
     deleted: bool = False
@@ -81,10 +81,10 @@ class CatalogFormat(IndexesEntries):
         return True
 
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
-        """The folders of branches, or of their partitions where that is not too many to ask for.
+        """Folders of branches, or of their partitions if the number of requests is acceptable.
 
-        Objects in places that we never write to are not listed, and so never collected, unless
-        the whole repository is to go. A partition holds a bounded number of objects.
+        Objects in folders never used by a repository are not listed, and so never collected, unless
+        the whole repository was deleted. A partition holds a bounded number of objects.
         """
         return map(KeyRange, self._folders(storage))
 
@@ -102,7 +102,7 @@ class CatalogFormat(IndexesEntries):
         yield from self._own_folders(storage)
 
     def _own_folders(self, storage: Storage) -> Iterator[str]:
-        """The folders of what runs leave, and that may be collected."""
+        """Folders of collectable files left by runs."""
         yield from _folders(storage, f"{self.prefix}_reclaim/runs")
         for part in (*LEFT, LIFECYCLE):
             yield f"{self.prefix}_reclaim/{part}"
@@ -111,9 +111,9 @@ class CatalogFormat(IndexesEntries):
         return f"{self.prefix}branches/{segment(branch)}"
 
     def partition_folders(self, storage: Storage, branch: str | None) -> Iterator[tuple[str, str]]:
-        """The folders of partitions, of all branches and of containers, and those of runs.
+        """Folders of partitions, of all branches and of containers, and folders of runs.
 
-        Each branch is asked for its folders, which a storage answers without listing objects.
+        Folders are requested by branch, which a storage answers without listing objects.
         """
         if branch is not None:
             parents: Sequence[str] = [self.branch_folder(branch)]
@@ -138,7 +138,7 @@ class CatalogFormat(IndexesEntries):
         return dict.fromkeys(margins, "objects") if self.deleted else margins
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
-        """Describe addresses by their parts: they belong to branches, guarded by partitions."""
+        """Describe addresses by their parts: owned by branches, guarded by partitions."""
         inside = pc.utf8_slice_codeunits(addresses, start=len(self.prefix))
         inside = pc.if_else(pc.starts_with(addresses, self.prefix), inside, "")
         parts = pc.split_pattern(inside, "/")
@@ -213,7 +213,7 @@ class CatalogFormat(IndexesEntries):
         return pa.table(list(columns), schema=INDEXED), count
 
     def _partitions(self, addresses: pa.Array) -> pa.DictionaryArray:
-        """The partition of each address. There are few folders, which are described once each."""
+        """Partition of each address. Folders are few, and each is described once."""
         folders = folders_of(addresses)
         if folders is None:
             return pc.struct_field(self.describe(addresses), "guard").dictionary_encode()
@@ -222,11 +222,11 @@ class CatalogFormat(IndexesEntries):
         return pa.DictionaryArray.from_arrays(folders.indices, names)
 
     def described(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
-        """The entries of a container with all their columns, of objects that are ours."""
+        """Entries of a container with all columns, limited to objects in the storage root."""
         return self._decoded(storage, container)[0]
 
     def _decoded(self, storage: ReadsBytes, container: Mapping[str, Any]) -> tuple[pa.Table, int]:
-        """The same, and how many there are in all."""
+        """The described entries, and the total number of entries."""
         address = container["address"]
         info = RangeInfo(address, container["detail"], "", "", container["entries"], 0)
         rows = containers.decode_range(_read(storage, address), info)
@@ -241,7 +241,7 @@ class CatalogFormat(IndexesEntries):
 
 
 def _always(value: str, count: int) -> pa.DictionaryArray:
-    """The same value so many times."""
+    """Dictionary array repeating a value."""
     codes = pa.repeat(pa.scalar(0, pa.int32()), count)
     return pa.DictionaryArray.from_arrays(codes, pa.array([value], pa.string()))
 
@@ -252,7 +252,7 @@ def _folders(storage: Storage, folder: str) -> Sequence[str]:
 
 
 def _asked(storage: Storage, parents: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The folders in each of some folders; of very many, several at a time."""
+    """Subfolders of each folder; of very many folders, several at a time."""
     if len(parents) <= MANY_BRANCHES:
         yield from (_folders(storage, parent) for parent in parents)
         return
@@ -261,7 +261,7 @@ def _asked(storage: Storage, parents: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _part(parts: pa.Array, depth: pa.Array, at: int) -> pa.Array:
-    """The nth part of each path, "" where it has fewer."""
+    """The nth part of each path, "" where there are fewer."""
     enough = pc.greater(depth, at)
     padded = pc.if_else(enough, parts, pa.scalar([""] * (at + 1), pa.list_(pa.string())))
     return pc.list_element(padded, at)

@@ -1,6 +1,6 @@
-"""Records of edits of the history in ``repo``: what each run changed, so that it can be undone.
+"""Records of edits of the history in ``repo``, by run, for undo.
 
-They lie beside the repository, one file for a run, written before ``repo`` is.
+Each record is a file beside the repository, written before ``repo``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ FOLDER = "edits/"
 
 @dataclass(frozen=True, slots=True)
 class EditedParent:
-    """The parent of a snapshot before an edit and after it, and the ancestors whose logs it needed
-    before."""
+    """Parent of a snapshot before and after an edit, and the pruned ancestors needed before."""
 
     old: SnapshotId | None
     new: SnapshotId | None
@@ -36,15 +35,15 @@ class EditedParent:
 
 @dataclass(frozen=True, slots=True)
 class EditRecord:
-    """The edit of a run."""
+    """Edit of a run."""
 
     parents: Mapping[SnapshotId, EditedParent]
     refs: Mapping[tuple[RefKind, str], SnapshotId]
-    """The refs that were deleted, and where they were."""
+    """Deleted refs, with their former snapshots."""
     by_library: bool = False
 
     def after(self, earlier: EditRecord | None) -> EditRecord:
-        """The edit together with an earlier one of the same run."""
+        """Combine this edit with an earlier edit of the same run."""
         if earlier is None:
             return self
         parents = dict(earlier.parents)
@@ -54,18 +53,18 @@ class EditRecord:
         return EditRecord(parents, {**self.refs, **earlier.refs}, self.by_library)
 
     def without_refs(self, names: Container[tuple[RefKind, str]]) -> EditRecord:
-        """The edit without refs that are there after all."""
+        """Return the edit without refs which still exist."""
         refs = {named: at for named, at in self.refs.items() if named not in names}
         return replace(self, refs=refs)
 
     def passed_over(self) -> frozenset[SnapshotId]:
-        """The snapshots that it took out of history, or of which an ancestor of one."""
+        """Former parents of re-parented snapshots, and former tips of deleted refs."""
         parents = (edited.old for edited in self.parents.values() if edited.old is not None)
         return frozenset((*parents, *self.refs.values()))
 
 
 class EditRecords:
-    """The records of a repository, by run. Written only under the lock."""
+    """Edit records of a repository, by run. Written only under the lock."""
 
     def __init__(self, storage: Storage, prefix: str) -> None:
         self._storage = storage
@@ -93,7 +92,7 @@ class EditRecords:
         self._storage.delete(self._address(run_id))
 
     def runs(self) -> list[str]:
-        """The runs that have one."""
+        """Runs with an edit record."""
         names = (
             one.address.removeprefix(self._prefix)
             for one in self._storage.list(self._prefix.rstrip("/"))

@@ -1,4 +1,4 @@
-"""The envelope of a metadata file: a header of 39 bytes, then the payload in one zstd frame."""
+"""Envelope of a metadata file: a header of 39 bytes, then the payload in one zstd frame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reclaim.errors import Corrupt, UnknownVersion
 MAGIC = b"ICE\xf0\x9f\xa7\x8aCHUNK"
 HEADER_BYTES = 39
 LARGEST_PAYLOAD = 2**31
-"""No FlatBuffer can be larger."""
+"""Maximum size of a FlatBuffer."""
 READ_FIRST = 1 << 16
 KNOWN_SPECS = (1, 2)
 
@@ -21,7 +21,7 @@ _PLAIN, _ZSTD = 0, 1
 
 
 class FileType(IntEnum):
-    """The kind of a metadata file, as its header has it."""
+    """Kind of a metadata file, as stored in its header."""
 
     SNAPSHOT = 1
     MANIFEST = 2
@@ -31,14 +31,14 @@ class FileType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The facts in the header of a file: its version of the spec, and its compression."""
+    """Spec version and compression of a file, from its header."""
 
     spec: int
     compressed: bool
 
 
 def unwrap(data: bytes, expected: FileType, address: str) -> tuple[int, bytes]:
-    """The spec version and the payload of a file of some type; ``address`` is named in errors."""
+    """Return spec version and payload of a file of the expected type; errors name ``address``."""
     envelope = read_header(data, expected, address)
     payload = memoryview(data)[HEADER_BYTES:]
     if not envelope.compressed:

@@ -1,4 +1,4 @@
-"""Examining a repository for the doctor: whether everything that it needs is there."""
+"""Checks of a repository for ``doctor``: presence of all live data."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from reclaim.stores.icechunk.manifest_file import chunk_ends
 from reclaim.stores.icechunk.observing import IcechunkObserver
 
 REPOSITORY, OBJECTS = "repository", "objects"
-"""The names of the checks."""
+"""Names of the checks."""
 RESTORE = "restore them from a backup"
 
 
 class IcechunkExamination:
-    """A look at one repository; ``name`` is how people know it."""
+    """Checks of a repository; ``name`` is its name in findings."""
 
     def __init__(self, observer: IcechunkObserver, name: str) -> None:
         self._observer = observer
@@ -53,7 +53,7 @@ class IcechunkExamination:
             yield self._look(history, advance)
 
     def _look(self, history: RepositoryHistory, advance: Advance | None) -> Finding:
-        """Look for every object that a branch or tag reaches; with ``advance`` read the chunks."""
+        """Check every object reached by branches and tags; with ``advance`` read the chunks."""
         live = history.reached(ref.snapshot for ref in history.refs)
         missing: list[str] = []
         manifests: dict[str, dict[str, object]] = {}
@@ -93,12 +93,12 @@ class IcechunkExamination:
         manifests.update((row["address"], row) for row in listed.to_pylist())
 
     def _chunks(self) -> pa.Table:
-        """The addresses and sizes of all chunks that there are."""
+        """Addresses and sizes of all chunks in the storage."""
         batches = list(self._storage.batches(f"{self._format.prefix}{CHUNKS}"))
         return pa.Table.from_batches(batches, schema=LISTED).combine_chunks()
 
     def _cut_off(self, manifest: str, entries: pa.Table, listed: pa.Table) -> list[str]:
-        """Chunks that are shorter than the refs of a manifest say."""
+        """Chunks shorter than required by the refs of a manifest."""
         ends = chunk_ends(self._storage.get(manifest), manifest)
         at = pc.index_in(entries.column("address"), value_set=listed.column("address"))
         sizes = pc.take(listed.column("size"), at)
@@ -109,15 +109,16 @@ class IcechunkExamination:
         ]
 
     def _missing_logs(self, history: RepositoryHistory, live: Collection[SnapshotId]) -> list[str]:
-        """Transaction logs that live snapshots need and that are not there. The first snapshot of
-        a repository has none."""
+        """Missing transaction logs of live snapshots. The first snapshot of a repository has no
+        log.
+        """
         needed = {one for one in live if history.snapshots[one].parents}
         needed.update(SnapshotId(log) for one in live for log in history.pruned.get(one, ()))
         there = self._format.ids_in(self._storage, TRANSACTIONS)
         return [self._format.address(TRANSACTIONS, one) for one in sorted(needed - there)]
 
     def _read(self, chunks: set[str], advance: Advance) -> list[str]:
-        """Those of some chunks that cannot be read."""
+        """Return those chunks which cannot be read."""
 
         def size(address: str) -> int | None:
             try:

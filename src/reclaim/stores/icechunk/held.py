@@ -1,7 +1,7 @@
-"""A repository whose lock is held; and one of spec 1, where nothing can keep a writer from a
-snapshot: the margins and a second look protect it.
+"""A repository under its lock, and the handle for spec 1, where new references to a snapshot cannot
+be prevented: margins and a second observation protect it.
 
-Lists beside the repository say what is condemned. See ``held_repo`` for spec 2.
+Lists beside the repository record condemned snapshots. See ``held_repo`` for spec 2.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from reclaim.urls import url_of
 
 
 class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
-    """The handle of a repository under its lock, in either spec."""
+    """Handle of a repository under its lock, in either spec."""
 
     def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: IcechunkObserver) -> None:
         super().__init__(lock, sidecar.lists, sidecar.records, sidecar.leases)
@@ -89,8 +89,7 @@ class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
         )
 
     def _flush(self, addresses: Sequence[str]) -> None:
-        """See to it that what the library wrote is still there after a power cut: what it released
-        may be deleted next."""
+        """Make the library's writes durable: snapshots released by them may be deleted next."""
         self._observer.storage.flush(addresses)
 
     def hold_released(
@@ -105,7 +104,7 @@ class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
     def _those_there(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]: ...
 
     def _listed(self) -> set[SnapshotId]:
-        """The snapshots that are on some list."""
+        """Snapshots on any list."""
         return {
             one
             for lists in self._lists.all().values()
@@ -116,8 +115,9 @@ class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
     # The way back
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        """Bring snapshots back. They are held for the rest of the run's window: the rules that took
-        them out would do so again."""
+        """Restore snapshots. They are held for the rest of the run's quarantine: the same rules
+        would expire them again.
+        """
         run = self._records.find(run_id)
         back = [one for one in self._lists.taken_by(run_id) if one in set(whole)]
         until = run.quarantine.until if run and run.quarantine else None
@@ -131,15 +131,16 @@ class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
 
     @abstractmethod
     def _left_of_edit(self, run_id: str, run: RunRecord | None) -> Sequence[str]:
-        """The parts of the run's edit of the history that could not be taken back, in sentences."""
+        """Parts of the run's edit of the history which were not reverted, in sentences."""
 
 
 class HeldFiles(HeldIcechunk):
-    """The handle of a repository of spec 1."""
+    """Handle of a repository of spec 1."""
 
     def release(self, ids: Collection[SnapshotId]) -> None:
-        """Release snapshots, also those that were condemned for good and that a ref reaches: no
-        writer reads the lists."""
+        """Release snapshots, including condemned snapshots reached by a ref: writers do not read
+        the lists.
+        """
         self._release(ids, self._observer.last_reached)
 
     def free_kinds(self, kinds: Collection[str]) -> None:

@@ -1,9 +1,9 @@
 """A repository of spec 2 whose lock is held.
 
-``repo`` follows the lists: what is condemned is taken out of it, so that nobody can refer to it any
-more, and put back if it is released. What the library takes out when it expires snapshots is
-written down before, and comes back unless the run condemns it. Edits of the history, by us or by
-the library, are recorded and can be taken back.
+``repo`` follows the lists: condemned snapshots are removed from it, which prevents new references,
+and put back when released. Snapshots expired by the library are recorded before, and put back
+unless the run condemns them. Edits of the history, by Reclaim or by the library, are recorded and
+can be reverted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NOT_WRITTEN_DOWN = (
 
 
 class HeldRepo(HeldIcechunk, EditsHistory):
-    """The handle of a repository of spec 2."""
+    """Handle of a repository of spec 2."""
 
     def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: IcechunkObserver) -> None:
         super().__init__(lock, sidecar, observer)
@@ -50,10 +50,10 @@ class HeldRepo(HeldIcechunk, EditsHistory):
             observer.storage, observer.format, observer.withdrawn, observer.clock
         )
         self._left: Sequence[str] = ()
-        """The parts of an edit that could not be taken back."""
+        """Parts of an edit which were not reverted."""
 
     def begin(self) -> None:
-        """Put back what runs that died had taken out, and take back their edits."""
+        """Put back snapshots removed by dead runs, and revert the edits of such runs."""
         super().begin()
         self._follow_lists()
         for run_id, record in self._observer.unfinished_edits().items():
@@ -78,9 +78,9 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         return len(rules.keys() & condemned.keys())
 
     def promote(self) -> int:
-        """Make what is provisional terminal, if ``repo`` still does not list it.
+        """Make provisional states terminal, if ``repo`` still does not list those snapshots.
 
-        On a disk a writer may have put an older ``repo`` in its place.
+        On a disk a writer may have replaced ``repo`` with an older version.
         """
         run = self._working()
         back = self._follow_lists() & self._lists.of(run, Condemnation.PROVISIONAL).keys()
@@ -111,7 +111,7 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         return super().forget(run_id)
 
     def free_kinds(self, kinds: Collection[str]) -> None:
-        """Let the operations log need no backup that it names, if such are to go."""
+        """Free backups of kinds to be deleted from the operations log."""
         self._working()
         if OLD_BACKUP in kinds:
             self._observer.check()
@@ -220,7 +220,7 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         return done.left
 
     def _newest(self, record: EditRecord) -> Sequence[SnapshotId]:
-        """The snapshots that an edit took out of the history and that no other of them reaches."""
+        """Newest snapshots removed from the history by an edit: none is an ancestor of another."""
         entries = self._editor.read().entries()
         there = {one for one in record.passed_over() if one in entries}
         below: set[SnapshotId] = set()
@@ -260,11 +260,11 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         return replace(restored, waits=waits)
 
     def _write_down(self, snapshots: Iterable[SnapshotId]) -> Sequence[SnapshotId]:
-        """Write down snapshots that were taken before the repository was upgraded to spec 2, which
-        does not know them. Their own files tell all that ``repo`` needs, but for metadata, which
-        stays in the file alone: spec 2 has another form for it.
+        """Record snapshots removed before an upgrade of the repository to spec 2, which does not
+        know them. Their files contain all the data ``repo`` needs, except for metadata, which stays
+        in the file: spec 2 encodes it differently.
 
-        What spec 2 wrote and of which nothing is written down cannot come back, and is returned.
+        Return the snapshots written by spec 2 without a record, which cannot be restored.
         """
         known, never_listed = self._withdrawn.read(), self._withdrawn.never_listed()
         entries = self._editor.read().entries()
@@ -308,7 +308,9 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         return [one for one in ids if one in entries]
 
     def _follow_lists(self) -> frozenset[SnapshotId]:
-        """Let ``repo`` follow the lists; what is on one and referred to nevertheless."""
+        """Update ``repo`` from the lists; return listed snapshots which are nevertheless
+        referenced.
+        """
         return self._editor.follow(self._listed(), self.lock.check)
 
 
@@ -318,7 +320,7 @@ def _of_repo(repo: RepoFile) -> tuple[Sequence[Snapshot], Sequence[Ref]]:
 
 
 def _parts(document: RepoDocument) -> tuple[object, object]:
-    """The refs and parents of a document, as they are compared."""
+    """Refs and parents of a document, for comparison."""
     return document.refs(), {one: entry.parent for one, entry in document.entries().items()}
 
 

@@ -1,4 +1,4 @@
-"""Observing a repository, in the order of the algorithm: files first, then what refers to them."""
+"""Observation of a repository, in the order of the algorithm: files first, then references."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.sidecar import Sidecar
 
 NAMED_BY_SNAPSHOT = 2
-"""The containers that each snapshot names: its file and its transaction log."""
+"""Containers named by each snapshot: its file and its transaction log."""
 NOT_IN_HISTORY = "(not in the history)"
-"""Stands for the message of a snapshot that nobody has told."""
+"""Placeholder for the message of an unlisted snapshot."""
 ENDED = (Phase.UNDONE, Phase.PURGED)
 _HELD = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
 @dataclass(slots=True)
 class IcechunkObserver:
-    """Looks at one repository."""
+    """Observer of a repository."""
 
     storage: Storage
     format: IcechunkFormat
@@ -56,12 +56,12 @@ class IcechunkObserver:
     edits: EditRecords
     clock: Clock
     collects_backups: bool = False
-    """Whether old backups may go, so that it has to be known which of them are needed."""
+    """Whether old backups may be deleted, so that the needed backups must be determined."""
     last_reached: frozenset[SnapshotId] = frozenset()
-    """The snapshots that were reached at the last look."""
+    """Snapshots reached in the last observation."""
 
     def check(self) -> None:
-        """Refuse a repository that is not there, or that is not to be changed now."""
+        """Refuse a missing repository, or a repository not to be changed now."""
         if self.format.spec == 1:
             self._check_spec()
             self._check_repo_is_not_lost()
@@ -78,7 +78,7 @@ class IcechunkObserver:
             )
 
     def read_repo(self) -> RepoFile:
-        """The file ``repo``, as of now."""
+        """Current file ``repo``."""
         address = f"{self.format.prefix}{REPO}"
         try:
             return decode_repo(self.storage.get(address), address)
@@ -86,7 +86,7 @@ class IcechunkObserver:
             raise self._absent() from error
 
     def is_there(self, snapshot: SnapshotId) -> bool:
-        """Whether a snapshot can be referred to."""
+        """Whether a snapshot can be referenced."""
         if self.format.spec > 1:
             return any(info.id == snapshot for info in self.read_repo().snapshots)
         try:
@@ -96,7 +96,7 @@ class IcechunkObserver:
         return True
 
     def read_history(self, survey: Survey, reader: Reader) -> RepositoryHistory:
-        """The history as of now, of which a survey has the files that were there before."""
+        """Current history; ``survey`` contains the files present before."""
         if self.format.spec == 1:
             refs = histories.read_refs(self.storage, self.format.prefix)
             self._check_spec()
@@ -108,7 +108,7 @@ class IcechunkObserver:
         return histories.of_repo(self.read_repo())
 
     def referred_to(self, reader: Reader) -> frozenset[SnapshotId]:
-        """The snapshots that refs, leases and young snapshots lead to, also if they are away."""
+        """Snapshots reached from refs, leases and young snapshots, including removed snapshots."""
         survey = self.survey(reader)
         if self.format.spec == 1:
             refs = histories.read_refs(self.storage, self.format.prefix)
@@ -124,8 +124,9 @@ class IcechunkObserver:
         return frozenset(histories.led_to(tips, parents))
 
     def logs_of(self, taken: Collection[SnapshotId]) -> set[str]:
-        """The transaction logs that snapshots which were taken need once they are back: their own,
-        and those of ancestors that they and theirs were cut off from."""
+        """Transaction logs needed by removed snapshots once restored: their own logs, and logs of
+        ancestors pruned from them or from their ancestors.
+        """
         if not taken or self.format.spec == 1:
             return set(taken)
         withdrawn = self.withdrawn.read()
@@ -147,7 +148,7 @@ class IcechunkObserver:
         return logs
 
     def current_history(self) -> IcechunkHistoryRead:
-        """The history as of now, read in this process."""
+        """Current history, read in this process."""
         read = self._current().read()
         there = {snapshot.id for snapshot in read.snapshots}
         returned = tuple(
@@ -241,8 +242,9 @@ class IcechunkObserver:
         states: Mapping[SnapshotId, Condemnation],
         modified: Mapping[SnapshotId, datetime],
     ) -> dict[SnapshotId, RepoEntry]:
-        """Snapshots that a run, or the library for it, has taken out of ``repo``, and that would be
-        put back if the run ended here."""
+        """Snapshots removed from ``repo`` by a run, or by the library for a run, to be put back if
+        the run ended here.
+        """
         if self.format.spec == 1:
             return {}
         provisional = {one for one, state in states.items() if state is Condemnation.PROVISIONAL}
@@ -254,13 +256,13 @@ class IcechunkObserver:
         }
 
     def _editor(self) -> str | None:
-        """A run whose own edit of the history may still be taken back."""
+        """Run whose own edit of the history may still be reverted."""
         return next(iter(self.unfinished_edits()), None) if self.format.spec > 1 else None
 
     def unfinished_edits(self) -> dict[str, EditRecord]:
-        """The edits of runs that have condemned nothing yet, or died before they did.
+        """Edits of runs which have condemned nothing yet, or died before they did.
 
-        One that the library made stands: the run that let it edit may promise what it released.
+        Edits by the library are excluded: the run may promise the snapshots released by them.
         """
         unfinished = {run_id: self.edits.read(run_id) for run_id in self._unfinished_editors()}
         return {
@@ -273,7 +275,7 @@ class IcechunkObserver:
         return [run_id for run_id in self.edits.runs() if self._is_unfinished(run_id)]
 
     def ended_edits(self) -> list[str]:
-        """The runs whose edits nobody can take back any more, or that ended long ago."""
+        """Runs whose edits can no longer be undone, or which ended long ago."""
         runs = {run_id: self.sidecar.records.find(run_id) for run_id in self.edits.runs()}
         long_ago = self.clock.now() - SAFETY.records
         return [
@@ -296,10 +298,10 @@ class IcechunkObserver:
         modified: Mapping[SnapshotId, datetime],
         others: Collection[SnapshotId],
     ) -> dict[SnapshotId, Snapshot]:
-        """Snapshots that are in no history, and of which there is a file.
+        """Snapshots outside any history with an existing file.
 
-        In spec 1 they cannot be read; in spec 2 ``repo`` does not list them, because their commit
-        is not finished yet, or never was. What runs have taken out is among the ``others``.
+        In spec 1 they are unreadable; in spec 2 ``repo`` does not list them, because their commit
+        is unfinished or was abandoned. Snapshots removed by runs are in ``others``.
         """
         files = history.faults if self.format.spec == 1 else modified
         now = self.clock.now()
@@ -310,7 +312,7 @@ class IcechunkObserver:
         }
 
     def _check_spec(self) -> None:
-        """Refuse a repository that was upgraded since it was opened."""
+        """Refuse a repository upgraded since it was opened."""
         try:
             self.storage.head(f"{self.format.prefix}{REPO}")
         except NotFound:
@@ -321,8 +323,9 @@ class IcechunkObserver:
         )
 
     def _check_repo_is_not_lost(self) -> None:
-        """Refuse a repository of spec 2 whose ``repo`` is missing: refs of spec 1 that were left
-        when it was upgraded tell nothing of what was committed since."""
+        """Refuse a repository of spec 2 without ``repo``: refs of spec 1 left by the upgrade miss
+        all later commits.
+        """
         backups = self.storage.list(f"{self.format.prefix}{OVERWRITTEN}")
         if backup := next(iter(backups), None):
             raise Refused(
@@ -332,7 +335,9 @@ class IcechunkObserver:
             )
 
     def _check_young(self, young: Collection[SnapshotId], history: RepositoryHistory) -> None:
-        """Refuse to go on when something must stay of which nobody can tell what it needs."""
+        """Refuse to continue if a protected snapshot is unreadable, because its dependencies are
+        unknown.
+        """
         if damaged := sorted(history.faults.keys() & set(young)):
             raise Corrupt(
                 f"the snapshot {damaged[0]} is young and cannot be read: "
@@ -341,9 +346,10 @@ class IcechunkObserver:
             )
 
     def _needed_backups(self, *, settled: bool) -> list[str]:
-        """The backups that the operations log needs, if others may go.
+        """Backups needed by the operations log, if other backups may be deleted.
 
-        A plan counts on the apply, which lets the log need fewer of them before it reads the roots.
+        A plan relies on the apply, which reduces the backups needed by the log before it reads the
+        roots.
         """
         if not self.collects_backups:
             return []
@@ -351,7 +357,7 @@ class IcechunkObserver:
         return sorted(backups.needed(self.read_repo(), rotated=not settled))
 
     def _notes(self, cutoff: datetime) -> tuple[str, ...]:
-        """A sentence on old backups, unless they are in the plan."""
+        """Sentence on old backups, unless they are in the plan."""
         if self.format.spec == 1 or self.collects_backups:
             return ()
         backups = Backups(self.storage, self.format)
@@ -368,7 +374,7 @@ class IcechunkObserver:
         )
 
     def _write_held(self, request: ObserveRequest, addresses: Collection[str]) -> tuple[str, ...]:
-        """Write down what is needed beside the own objects of snapshots: logs and backups."""
+        """Write the addresses needed besides the snapshots' own objects: logs and backups."""
         if not addresses:
             return ()
         rows = pa.table([pa.array(list(addresses), pa.string())], schema=_HELD)
@@ -382,7 +388,7 @@ class IcechunkObserver:
         young: Collection[SnapshotId],
         modified: Mapping[SnapshotId, datetime],
     ) -> YoungSnapshots | None:
-        """Those that only their age keeps."""
+        """Snapshots kept only by their age."""
         named = history.reached(
             [*(ref.snapshot for ref in history.refs), *(lease.snapshot for lease in leases)]
         )
@@ -406,7 +412,7 @@ def _as_snapshots(
 
 
 def _modified(survey: Survey) -> dict[SnapshotId, datetime]:
-    """When the file of each snapshot was written, by the storage's clock."""
+    """Time of writing of each snapshot file, by the storage's clock."""
     rows = survey.rows.select(["id", "last_modified"]).to_pylist()
     return {SnapshotId(row["id"]): row["last_modified"] for row in rows if row["id"] is not None}
 
@@ -416,9 +422,9 @@ def _without_condemned(
     states: Mapping[SnapshotId, Condemnation],
     reached: Collection[SnapshotId],
 ) -> dict[SnapshotId, Snapshot]:
-    """Snapshots without those that were condemned for good, unless something reaches them.
+    """Exclude condemned snapshots, unless they are reached.
 
-    In spec 1 their files are as they were; nobody judges them again.
+    In spec 1 their files are unchanged; they are not judged again.
     """
     judged = {
         one: snapshot
@@ -436,5 +442,5 @@ def _without_condemned(
 def _young(
     snapshots: Collection[SnapshotId], modified: Mapping[SnapshotId, datetime], cutoff: datetime
 ) -> set[SnapshotId]:
-    """Snapshots whose files are not older than the cutoff, or came after they were listed."""
+    """Snapshots with files not older than the cutoff, or newer than the listing."""
     return {one for one in snapshots if one not in modified or modified[one] >= cutoff}

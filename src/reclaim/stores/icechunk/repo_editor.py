@@ -1,5 +1,4 @@
-"""The editor of ``repo``: takes snapshots out, puts them back and edits the history, by compare
-and swap."""
+"""Editor of ``repo`` by compare and swap: removes and puts back snapshots, edits the history."""
 
 from __future__ import annotations
 
@@ -21,21 +20,21 @@ from reclaim.stores.icechunk.repo_schema import EXPIRATION_RAN, GC_RAN
 from reclaim.stores.icechunk.withdrawn import Withdrawn, WithdrawnSnapshots
 
 ROUNDS = 50
-"""So often it is tried again when somebody else was faster."""
+"""Maximum number of attempts after conflicts with other writers."""
 FEW = 8
-"""So many files are looked for one by one; for more the folder is listed."""
+"""Maximum number of files looked up singly; for more, the folder is listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepoTakenBack:
-    """How much of an edit was taken back, and sentences about the rest."""
+    """Extent to which an edit was reverted, with sentences on the remainder."""
 
     changed: int
     left: list[str]
 
 
 class RepoEditor:
-    """Edits the ``repo`` of a repository that others write to as well."""
+    """Edits the ``repo`` of a repository with concurrent writers."""
 
     def __init__(
         self, storage: Storage, format: IcechunkFormat, withdrawn: WithdrawnSnapshots, clock: Clock
@@ -51,10 +50,10 @@ class RepoEditor:
     def follow(
         self, listed: Collection[SnapshotId], check: Callable[[], None]
     ) -> frozenset[SnapshotId]:
-        """Let ``repo`` have no snapshot that is listed, and every other one that was taken out.
+        """Remove listed snapshots from ``repo``, and put back all other removed snapshots.
 
-        What something refers to stays although it is listed, and is returned. ``check`` is asked
-        before each write, and raises if one may not write any more.
+        Listed snapshots with references stay, and are returned. ``check`` is called before each
+        write, and raises if writing is no longer allowed.
         """
         for _ in range(ROUNDS):
             data, version = self._swaps.get_version(self._address)
@@ -90,7 +89,7 @@ class RepoEditor:
         raise self._out_of_time()
 
     def read(self) -> RepoDocument:
-        """The document as it is now."""
+        """Current document."""
         return RepoDocument.read(self._storage.get(self._address), self._address)
 
     def edit(
@@ -101,10 +100,10 @@ class RepoEditor:
         note: Callable[[EditRecord], None],
         check: Callable[[], None],
     ) -> bool:
-        """Give snapshots other parents and delete refs, as an expiration does, all at once.
+        """Change parents of snapshots and delete refs, as an expiration does, atomically.
 
-        False, with nothing done, if ``repo`` is not as it was seen, or somebody else was faster.
-        ``note`` is told of the edit before it is made.
+        Return False, with nothing done, if ``repo`` has changed since it was read, or another
+        writer was faster. ``note`` receives the edit before it is made.
         """
         data, version = self._swaps.get_version(self._address)
         document = RepoDocument.read(data, self._address)
@@ -129,8 +128,7 @@ class RepoEditor:
         return self._write(target, data, version, check, kind=EXPIRATION_RAN)
 
     def take_back(self, record: EditRecord, check: Callable[[], None]) -> RepoTakenBack:
-        """Give snapshots the parents back that an edit took from them, and put refs back that it
-        deleted, where nothing has changed since."""
+        """Revert the changed parents and deleted refs of an edit, where unchanged since."""
         for _ in range(ROUNDS):
             data, version = self._swaps.get_version(self._address)
             document = RepoDocument.read(data, self._address)
@@ -162,8 +160,9 @@ class RepoEditor:
         raise self._out_of_time()
 
     def rotate_log(self, check: Callable[[], None]) -> None:
-        """Let the operations log need one backup and those before it, and no other that it names
-        now."""
+        """Rotate the operations log, so that it needs a single backup and its predecessors, and no
+        other backup named now.
+        """
         for _ in range(ROUNDS):
             data, version = self._swaps.get_version(self._address)
             if not any(update.backup for update in decode_repo(data, self._address).updates):
@@ -186,7 +185,7 @@ class RepoEditor:
         there: Mapping[SnapshotId, RepoEntry],
         listed: Collection[SnapshotId],
     ) -> dict[SnapshotId, RepoEntry]:
-        """The snapshots that come back, and those that get back a parent which does."""
+        """Snapshots to be put back, and snapshots regaining a parent thereby."""
         wanted = {
             one: found.entry
             for one, found in known.items()
@@ -197,8 +196,9 @@ class RepoEditor:
         first = next((one for one, entry in there.items() if entry.parent is None), None)
 
         def hang(entry: RepoEntry, wanted: RepoEntry) -> RepoEntry:
-            """An entry below the nearest ancestor that is there or comes back, or else the first
-            snapshot, with the logs of those in between."""
+            """Attach an entry to the nearest ancestor present or put back, otherwise to the first
+            snapshot, with the logs of the bypassed ancestors.
+            """
             passed: list[SnapshotId] = []
             at = wanted.parent
             while at is not None and at not in there and at not in back:
@@ -220,8 +220,9 @@ class RepoEditor:
         return fitted
 
     def _whole(self, snapshots: Collection[SnapshotId]) -> frozenset[SnapshotId]:
-        """Those of some snapshots whose files are there; without them nobody could read what is
-        listed."""
+        """Return those snapshots whose files exist; listed snapshots without files would be
+        unreadable.
+        """
         if len(snapshots) > FEW:
             names = self._format.ids_in(self._storage, SNAPSHOTS)
             return frozenset(one for one in snapshots if one in names)
@@ -244,7 +245,7 @@ class RepoEditor:
         kind: int,
         rotate: bool = False,
     ) -> bool:
-        """Write ``repo`` in the place of what it was; False if it is that no more."""
+        """Replace ``repo``; return False if it has changed."""
         now = self._clock.now()
         backup = backup_name(now, secrets.token_bytes(ID_BYTES))
         updated = document.updated(now, backup, kind)
@@ -268,9 +269,10 @@ class RepoEditor:
         return True
 
     def _has_landed(self, backup: str) -> bool | None:
-        """Whether ``repo`` is what was written, or has been made from it since: its log names the
-        backup then, also if the library has put a part of the log into other backups. None if a
-        part of the log is missing, so that nobody can tell."""
+        """Whether ``repo`` is the written version or derived from it: its log then names the
+        backup, possibly in a part moved to other backups by the library. None if a part of the log
+        is missing and the answer is unknown.
+        """
         address = self._address
         for _ in range(ROUNDS):
             try:
@@ -288,8 +290,9 @@ class RepoEditor:
 def pruned_between(
     entries: Mapping[SnapshotId, RepoEntry], snapshot: SnapshotId, parent: SnapshotId | None
 ) -> list[str]:
-    """The ancestors whose transaction logs a snapshot needs if it hangs on an ancestor that is not
-    its parent; the oldest first, as the library has them."""
+    """Ancestors whose transaction logs a snapshot needs below an ancestor other than its parent;
+    oldest first, as in the library.
+    """
     skipped: list[SnapshotId] = []
     at = entries[snapshot].parent
     while at is not None and at != parent:
@@ -316,8 +319,9 @@ def _dropping(
     entries: Mapping[SnapshotId, RepoEntry],
     dropped: Collection[SnapshotId],
 ) -> dict[SnapshotId, Withdrawn]:
-    """What is written down, with what is about to be taken out: below its own parent, if it has
-    waited for that."""
+    """Records including the snapshots about to be removed: below their original parent, if they
+    were waiting for it.
+    """
     going = {}
     for one in dropped:
         waited = known.get(one)
@@ -333,7 +337,7 @@ def _settled(
     entries: Mapping[SnapshotId, RepoEntry],
     listed: Collection[SnapshotId],
 ) -> dict[SnapshotId, Withdrawn]:
-    """The snapshots that are written down, without those that are back as they were."""
+    """Records without the snapshots put back in their original place."""
     settled = {}
     for one, found in known.items():
         if one in entries and found.pending:
@@ -354,7 +358,7 @@ def _is_known(
     known: Mapping[SnapshotId, Withdrawn],
     entries: Mapping[SnapshotId, RepoEntry],
 ) -> bool:
-    """Whether it is written down where an ancestor hangs, up to one that is there."""
+    """Whether the position of an ancestor is recorded, up to a present ancestor."""
     while parent is not None and parent not in entries:
         if parent not in known:
             return False

@@ -1,6 +1,6 @@
-"""The file ``repo`` of spec 2: all snapshots with their parents, branches, tags, the last updates.
+"""File ``repo`` of spec 2: all snapshots with their parents, branches, tags, latest updates.
 
-It decides what exists: a snapshot that it does not list cannot be referred to any more.
+It defines which snapshots exist: an unlisted snapshot cannot be referenced.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from reclaim.stores.icechunk.object_ids import ID_BYTES, name, names
 
 SPEC = 2
 KNOWN_FLAGS = frozenset((3, 4, 5))
-"""Feature flags: move nodes, create tags, delete tags. None of them changes what is needed."""
+"""Feature flags: move nodes, create tags, delete tags. They do not change the dependencies of
+snapshots.
+"""
 
 _SPEC, _TAGS, _BRANCHES, _DELETED_TAGS, _SNAPSHOTS, _STATUS = range(6)
 _UPDATES, _BEFORE_UPDATES, _ENABLED, _DISABLED, _EXTRA, _SLOTS = 7, 8, 10, 11, 12, 13
@@ -40,7 +42,7 @@ _ROOT = -1
 
 
 class Availability(IntEnum):
-    """Whether a repository may be written to."""
+    """Whether a repository accepts writes."""
 
     ONLINE = 0
     READ_ONLY = 1
@@ -56,12 +58,12 @@ class SnapshotInfo:
     written_at: datetime
     message: str
     pruned: tuple[str, ...]
-    """Ancestors that were taken out of history and whose transaction logs it still needs."""
+    """Ancestors removed from history whose transaction logs are still needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """An entry of the operations log, and the backup of the ``repo`` before the next one."""
+    """An entry of the operations log, and the backup of the ``repo`` before the next entry."""
 
     type: int
     updated_at: datetime
@@ -70,25 +72,25 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class RepoFile:
-    """A ``repo``, as it was read at once."""
+    """A ``repo`` from a single read."""
 
     snapshots: Sequence[SnapshotInfo]
-    """By id."""
+    """Sorted by id."""
     count: int
-    """How many snapshots there are, as the file itself says it."""
+    """Number of snapshots, as stored in the file."""
     branches: Mapping[str, str]
     tags: Mapping[str, str]
     deleted_tags: tuple[str, ...]
     availability: Availability
     reason: str
     updates: Sequence[Update]
-    """The newest first."""
+    """Newest first."""
     before_updates: str | None
-    """The backup that has the updates before these."""
+    """Backup with the preceding updates."""
 
 
 def decode_repo(data: bytes, address: str) -> RepoFile:
-    """The ``repo`` in the bytes of a file; ``address`` is named in errors."""
+    """Decode ``repo`` from the bytes of a file; errors name ``address``."""
     spec, payload = unwrap(data, FileType.REPO, address)
     with decoding(address):
         return _decode(payload, spec)

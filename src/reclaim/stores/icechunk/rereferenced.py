@@ -1,8 +1,8 @@
-"""Objects that a run has in quarantine and that something refers to again.
+"""Quarantined objects of a run which are referenced again.
 
-In spec 1 nothing keeps a writer from a snapshot that has just gone; in spec 2 somebody may have put
-an older ``repo`` in its place. Such snapshots come back instead of being deleted for good, with all
-that they use and their ancestors.
+In spec 1 a writer may reference a snapshot just removed; in spec 2 an older ``repo`` may have been
+put in its place. Such snapshots are restored instead of deleted, with all their dependencies and
+ancestors.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from reclaim.stores.icechunk.observing import IcechunkObserver
 
 
 def rereferenced(observer: IcechunkObserver, run_id: str, reader: Reader) -> Collection[str]:
-    """Objects in a run's quarantine that something refers to now, by their addresses there."""
+    """Quarantined objects of a run which are referenced now, by their quarantine addresses."""
     taken = observer.sidecar.lists.taken_by(run_id).keys()
     waiting = sorted(taken & observer.referred_to(reader))
     return _Quarantined(observer, run_id).needed(waiting, taken)
 
 
 class _Quarantined:
-    """The objects that a run has put in quarantine."""
+    """Objects quarantined by a run."""
 
     def __init__(self, observer: IcechunkObserver, run_id: str) -> None:
         self._storage = observer.storage
@@ -48,9 +48,9 @@ class _Quarantined:
         return found
 
     def _objects_of(self, snapshot: SnapshotId) -> set[str]:
-        """A snapshot, its logs, its manifests and their chunks, by their addresses in quarantine.
+        """A snapshot, its logs, its manifests and their chunks, by their quarantine addresses.
 
-        Some of it may be at home: a live snapshot uses it, or somebody has begun to bring it back.
+        Some may be at their original address: used by a live snapshot, or already restored.
         """
         home = self._format.address(SNAPSHOTS, snapshot)
         logs = [snapshot, *self._pruned(snapshot)]
@@ -66,7 +66,7 @@ class _Quarantined:
         return found
 
     def _where(self, home: str) -> str:
-        """The address at which an object is now: in quarantine, or else at home."""
+        """Current address of an object: in quarantine, otherwise the original address."""
         aside = self._at(home)
         try:
             self._storage.head(aside)
@@ -85,5 +85,5 @@ class _Quarantined:
         return self._withdrawn[snapshot].entry.pruned() if snapshot in self._withdrawn else ()
 
     def _at(self, home: str) -> str:
-        """Where an object of the repository is in quarantine."""
+        """Quarantine address of an object."""
         return self._aside + home.removeprefix(self._format.prefix)

@@ -1,4 +1,4 @@
-"""An Icechunk repository as the runs see it, and how ``icechunk:LOCATION`` is opened."""
+"""An Icechunk repository as a store, and the opener of ``icechunk:LOCATION``."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class IcechunkStore(
     Quarantines,
     ReportsRereferenced,
 ):
-    """One repository."""
+    """An Icechunk repository."""
 
     format: IcechunkFormat
 
@@ -164,7 +164,7 @@ class IcechunkStore(
         load_library()
 
     def needed_once_edited(self, history: History, edit: Edit) -> Collection[str]:
-        """The transaction logs of ancestors that edited snapshots pass over, in spec 2."""
+        """Transaction logs of ancestors bypassed by edited snapshots, in spec 2."""
         if self.format.spec == 1:
             return ()
         passed: set[tuple[int, int | None]] = set()
@@ -212,12 +212,14 @@ class IcechunkStore(
         return rereferenced(self._observer, run_id, reader)
 
     def keep_parents(self, seen: Observation, *, besides: str) -> Observation:
-        """An observation in which what runs would build on is held; see ``KeepsParents``."""
+        """Return an observation in which snapshots required by undoable runs are held; see
+        ``KeepsParents``.
+        """
         runs = [run.id for run in self.runs() if run.undoable and run.id != besides]
         return replace(seen, promised=seen.promised | (self._passed_over(runs) & seen.ids))
 
     def _passed_over(self, runs: Collection[str]) -> frozenset[SnapshotId]:
-        """The parents of snapshots that runs took, and what they took out of history."""
+        """Parents of snapshots removed by runs, and snapshots bypassed by their edits."""
         taken = [one for run_id in runs for one in self._sidecar.lists.taken_by(run_id)]
         if self.format.spec == 1:
             return frozenset(self._parents_in_files(runs))
@@ -232,7 +234,7 @@ class IcechunkStore(
         )
 
     def _parents_in_files(self, runs: Collection[str]) -> Iterator[SnapshotId]:
-        """The parents of snapshots that runs took, as their files say, wherever these are."""
+        """Parents of snapshots removed by runs, from their files at any address."""
         for run_id in runs:
             ids = sorted(self._sidecar.lists.taken_by(run_id))
             aside = self.format.quarantine_path(run_id)
@@ -241,8 +243,9 @@ class IcechunkStore(
             yield from (SnapshotId(file.parent) for file in files if file and file.parent)
 
     def _find_taken(self, snapshot: SnapshotId, aside: str) -> SnapshotFile | None:
-        """A snapshot that a run took, from its quarantine or from where it was; None if it cannot
-        be read, which whoever asks what it needs will say."""
+        """Read a removed snapshot from the run's quarantine or its original address; None if it is
+        unreadable, which a later check of its dependencies reports.
+        """
         at_home = self.format.address(SNAPSHOTS, snapshot)
         for address in (f"{aside}{SNAPSHOTS}/{snapshot}", at_home):
             with suppress(NotFound, Corrupt):
@@ -285,12 +288,12 @@ class IcechunkStore(
 
 
 def open_store(location: str) -> IcechunkStore:
-    """The repository at a location."""
+    """Open the repository at a location."""
     return IcechunkStore(location)
 
 
 def _spec(storage: Storage, name: str) -> int:
-    """The version of the format: from the second on there is a file ``repo``."""
+    """Version of the format: from version 2 on, a file ``repo`` exists."""
     try:
         storage.head(f"{name}/{REPO}")
     except NotFound:

@@ -1,7 +1,7 @@
-"""A store with a sidecar whose lock is held: lists say what may not be referred to any more.
+"""A store with a sidecar whose lock is held: lists record snapshots closed to new references.
 
-Whoever writes to the store does not read them; holders of leases do. A list is written only under
-the lock, so that a run that lost it cannot touch what the one that took it over has condemned.
+Writers of the store do not read these lists; lease holders do. Lists are written only under the
+lock, so a run that lost its lock cannot change the lists of its successor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUARANTINED = Condemnation.QUARANTINED
 
 
 class HeldSidecar(Held):
-    """The lists and records of a store, in the hands of one run."""
+    """Lists and records of a store, held by a run."""
 
     lock: SidecarLock
 
@@ -40,14 +40,14 @@ class HeldSidecar(Held):
         self._leases = leases
 
     def _working(self) -> str:
-        """The run, if it still holds the lock."""
+        """Id of the run, if it still holds the lock."""
         self.lock.check()
         return self.lock.run_id
 
     def begin(self) -> None:
-        """Release what runs that died had condemned provisionally.
+        """Release the provisional entries of dead runs.
 
-        Whoever has the lock is the only one alive.
+        Holding the lock implies that all other runs have ended.
         """
         self._working()
         self._lists.tidy()
@@ -63,7 +63,7 @@ class HeldSidecar(Held):
         self._release(ids, ())
 
     def _release(self, ids: Collection[SnapshotId], reached: Collection[SnapshotId]) -> None:
-        """Take snapshots off the lists; what is condemned only if something reaches it."""
+        """Remove snapshots from the lists; condemned snapshots only if reached."""
         self._working()
         freed = set(ids)
         for run_id, lists in self._lists.all().items():
@@ -87,9 +87,9 @@ class HeldSidecar(Held):
         self._lists.write(self._working(), {PROVISIONAL: {}})
 
     def collect(self, ids: Collection[SnapshotId]) -> int:
-        """Take condemned snapshots off the lists, whose objects are gone.
+        """Remove condemned snapshots with deleted objects from the lists.
 
-        Not those of which another run has set something aside: that run can be undone.
+        Snapshots with objects quarantined by another run are skipped: that run can be undone.
         """
         self._working()
         return len(self._take(ids, but_of=self._undoable()))
@@ -100,10 +100,10 @@ class HeldSidecar(Held):
     # Quarantine
 
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        """Note of snapshots that this run condemned, or took over, that it has them aside.
+        """Record the quarantine of snapshots condemned or taken over by this run.
 
-        Those that a run condemned which has ended, and that were not taken over, cannot come back,
-        and are removed. Not those of another run that can be undone: that brings them back.
+        Snapshots condemned by an ended run, and not taken over, cannot be restored and are removed.
+        Snapshots of other undoable runs are skipped: an undo restores them.
         """
         run = self._working()
         mine = self._lists.of_run(run)
@@ -119,7 +119,7 @@ class HeldSidecar(Held):
         return len(taken) + self.collect([one for one in ids if one not in taken])
 
     def take_over(self, ids: Collection[SnapshotId]) -> int:
-        """Count snapshots that runs which have ended left condemned as condemned by this one."""
+        """Assign snapshots left condemned by ended runs to this run."""
         run = self._working()
         excluding = {run, *self._undoable()}
         others = self._condemned_by_others(ids, excluding=excluding)
@@ -129,9 +129,9 @@ class HeldSidecar(Held):
         return len(others)
 
     def _left_by_others(self) -> Collection[SnapshotId]:
-        """Snapshots that runs left condemned which cannot bring them back.
+        """Snapshots left condemned by runs unable to restore them.
 
-        What of that is whole only the store knows: see ``HeldQuarantine.left_condemned``.
+        Only the store knows which of them are whole: see ``HeldQuarantine.left_condemned``.
         """
         excluding = {self._working(), *self._undoable()}
         return sorted(
@@ -166,7 +166,7 @@ class HeldSidecar(Held):
         return taken
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        """Take the snapshots that are whole off the lists of a run again."""
+        """Remove restored snapshots from the lists of a run."""
         taken = self._lists.taken_by(run_id)
         back = [snapshot for snapshot in taken if snapshot in set(whole)]
         self._bring_back(run_id, back)
@@ -181,7 +181,7 @@ class HeldSidecar(Held):
         return Restored(len(back), (), waits)
 
     def _bring_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
-        """Take snapshots of a run off its lists, and off any other that condemned them since."""
+        """Remove snapshots from the lists of a run, and from lists of later runs."""
         self._working()
         lists = self._lists.of_run(run_id)
         states = (CONDEMNED, QUARANTINED)
@@ -189,10 +189,11 @@ class HeldSidecar(Held):
         self._take(ids)
 
     def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
-        """Write what else has to be written of snapshots that are off the lists again.
+        """Update other data of the store for snapshots removed from the lists.
 
-        An undo that dies before this is done is undone again, and it is called again, then with
-        those that are left: so it must follow the lists, not only ``ids``.
+        If an undo dies before this step is complete, the undo is repeated and calls it again, with
+        the remaining snapshots only. Implementations must therefore follow the lists, not only
+        ``ids``.
         """
 
     def _end(self, run_id: str) -> None:
@@ -200,7 +201,7 @@ class HeldSidecar(Held):
             self.finish(replace(run, phase=Phase.UNDONE))
 
     def forget(self, run_id: str) -> int:
-        """Let a run's lists go, and what an undo that was cut off would have held of them."""
+        """Remove a run's lists, and leases of an interrupted undo on their snapshots."""
         self._working()
         taken = self._lists.taken_by(run_id)
         # Before they are off the lists: afterwards nobody would know that they do not come back.

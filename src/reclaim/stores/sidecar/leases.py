@@ -1,10 +1,10 @@
-"""Leases as objects: who holds which snapshot, and for how long. Their age is the storage's.
+"""Leases as objects: holder, snapshot and length. Their age follows the storage's clock.
 
 A holder writes its lease and *then* reads the lists of condemned snapshots; a run writes its list
-and *then* reads the leases. So one of the two always sees the other.
+and *then* reads the leases. At least one of them always sees the other.
 
-The clocks of both may differ from the storage's by ``SKEW``, to either side. So a holder stops that
-much before the end of its lease, and a run waits that much longer.
+Both clocks may deviate from the storage's clock by ``SKEW`` in either direction. A holder therefore
+stops earlier by ``SKEW``, and a run waits longer by ``SKEW``.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ log = logging.getLogger(__name__)
 REFRESH = SAFETY.lease_refresh
 LENGTH = SAFETY.lease_length
 EARLY = SAFETY.clock_skew + SAFETY.budget
-"""So long before the end of its lease a holder stops that could not renew it."""
+"""Duration before the end of a lease at which a holder stops if renewal failed."""
 
 LONGEST_BY_UNDO = timedelta(days=36_500)
-"""For ever, in a number with which times can be reckoned. The lease of an undo may be longer than
-any that can be taken: it lasts for as long as the quarantine was promised to."""
+"""Effectively for ever, within the range of time arithmetic. Leases of an undo may exceed the limit
+of other leases: they last as long as the promised quarantine.
+"""
 
 Needs = Callable[[SnapshotId], Collection[SnapshotId]]
-"""A snapshot and all that it needs; fails when something of that is not there."""
+"""Returns a snapshot with all its dependencies; fails if a dependency is missing."""
 
 
 class SidecarLeases:
-    """The leases of a store."""
+    """Leases of a store."""
 
     def __init__(
         self, storage: Storage, prefix: str, clock: Clock, condemned: CondemnedLists
@@ -61,7 +62,7 @@ class SidecarLeases:
         self._condemned = condemned
 
     def all(self) -> list[Lease]:
-        """Every lease, lapsed ones too. One that cannot be read stops whoever asks."""
+        """All leases, including lapsed leases. An unreadable lease is an error."""
         found = []
         for one in self._storage.list(self._prefix.rstrip("/")):
             if not self._is_lease(one.address):
@@ -74,10 +75,10 @@ class SidecarLeases:
         return sorted(found, key=lambda lease: (lease.refreshed_at, lease.id))
 
     def valid(self, now: datetime) -> tuple[Lease, ...]:
-        """The leases on which a holder may still rely, whatever its clock says.
+        """Leases which holders may still rely on, regardless of their clocks.
 
-        Not those of an undo that was cut off, on what its run still has: that is promised by the
-        run, and not there to be held.
+        Leases of an interrupted undo on snapshots still listed by its run are excluded: those
+        snapshots are protected by the run, and are not present to be held.
         """
         leases = [lease for lease in self.all() if lease.valid_at(now - SKEW)]
         if any(lease.undone_run for lease in leases):
@@ -93,7 +94,7 @@ class SidecarLeases:
     def take(
         self, snapshot: SnapshotId, needs: Needs, *, holder: str, length: timedelta = LENGTH
     ) -> Lease:
-        """Take a lease; refused for what is condemned, or needs something that is."""
+        """Take a lease; refuse if the snapshot or a dependency is condemned."""
         check_length(length)
         lease = Lease(new_uid(), snapshot, holder, self._clock.now(), length)
         try:
@@ -107,12 +108,11 @@ class SidecarLeases:
     def hold_returned(
         self, snapshots: Collection[SnapshotId], run_id: str, until: datetime | None
     ) -> datetime:
-        """Hold snapshots that an undo brings back until the end of the window that its run
-        promised, and a day at least; returns until when.
+        """Hold snapshots restored by an undo until the end of the promised quarantine, but at least
+        for a day; return the end.
 
-        Nothing may name them any more: where nobody can take an edit of the history back, they
-        would be garbage as soon as they are there. Only under the lock, before they are off the
-        lists.
+        Restored snapshots may have no references: without an undo of the edit of the history, they
+        would be garbage at once. Only under the lock, before they are removed from the lists.
         """
         now = self._clock.now()
         end = min(max(until or now, now + SAFETY.after_undo), now + LONGEST_BY_UNDO)
@@ -121,7 +121,7 @@ class SidecarLeases:
         return end
 
     def release_returned(self, snapshots: Collection[SnapshotId], run_id: str) -> None:
-        """Release what an undo of a run holds of snapshots that will not come back any more."""
+        """Release an undo's leases on snapshots excluded from restoration."""
         going = set(snapshots)
         for lease in self.all():
             if lease.undone_run == run_id and lease.snapshot in going:
@@ -149,7 +149,7 @@ class SidecarLeases:
             raise missing
 
     def renew(self, lease: Lease) -> Lease:
-        """Make a lease last for its length from now on; one that may have lapsed cannot be."""
+        """Extend a lease by its length from now; refuse if the lease may have lapsed."""
         address = self._address(lease.id)
         try:
             found = self._storage.head(address)
@@ -234,7 +234,7 @@ class SidecarLeases:
 
 
 class HeldLease:
-    """A lease of this process. ``check`` fails before anyone may assume the holder dead."""
+    """A lease of this process. ``check`` fails before others may assume the holder dead."""
 
     def __init__(self, leases: SidecarLeases, lease: Lease, clock: Clock) -> None:
         self._leases = leases

@@ -1,10 +1,10 @@
-"""The lock of a store as objects, each of which can be written only once.
+"""Lock of a store as write-once objects.
 
 The object with the highest number is the state of the lock. Every change writes the next number,
-which succeeds for one and fails for all others; lower ones are removed, so that whoever was late
-must look whether there are higher ones. Deletes that were sent on the strength of a lock
-have ended a request's time after its expiry; only then is it taken over. The expiry is told by the
-holder's clock, so that whoever wants the lock waits as long again as clocks may be apart.
+which succeeds for a single writer; lower numbers are removed, so a late writer must check for
+higher numbers. Deletes started under a lock have ended a request's duration after its expiry; the
+lock is taken over only then. The expiry follows the holder's clock, so other runs wait longer by
+the maximum difference of clocks.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class _State:
     owner: str
     run: str
     expires_at: datetime | None
-    """None once it was given back."""
+    """None after the lock was given back."""
     process: Process | None = None
     damaged: str = ""
-    """The damage to its file, if there is any."""
+    """Damage to the file of this state, if any."""
 
 
 class SidecarLock(TimedLock):
-    """The lock of a store, in the hands of one run."""
+    """Lock of a store, held by a run."""
 
     def __init__(self, storage: Storage, prefix: str, clock: Clock, run_id: str) -> None:
         super().__init__(clock, run_id, sure_until=clock.now())
@@ -78,7 +78,7 @@ class SidecarLock(TimedLock):
         self._sure_until = now + LENGTH
 
     def state(self) -> LockState | None:
-        """The lock, if a run holds it or may still be deleting on the strength of it."""
+        """State of the lock, if a run holds it or may still be deleting under it."""
         state = self._read()
         if state is None or state.expires_at is None:
             return None
@@ -86,9 +86,9 @@ class SidecarLock(TimedLock):
         return _lock_state(state, free_at) if self._clock.now() < free_at else None
 
     def release(self, seen: LockState) -> datetime:
-        """Let the lock expire now, whose holder has ended; returns when it is free.
+        """Expire the lock of an ended holder now; return the time at which it is free.
 
-        A request that the holder had sent may still be on its way for as long as a request lasts.
+        Requests already sent by the holder may arrive for the duration of a request.
         """
         seen.check_release()
         state = self._read()
@@ -150,7 +150,7 @@ class SidecarLock(TimedLock):
         )
 
     def _numbers(self) -> list[int]:
-        """The states that are there. Other files in the folder are not ours."""
+        """Existing states. Other files in the folder are ignored."""
         names = (
             one.address.removeprefix(self._prefix)
             for one in self._storage.list(self._prefix.rstrip("/"))
@@ -158,10 +158,10 @@ class SidecarLock(TimedLock):
         return [int(name) for name in names if _NUMBER.fullmatch(name)]
 
     def _state(self, number: int) -> _State:
-        """A state of the lock; one that cannot be read counts as held for a lock's length.
+        """A state of the lock; an unreadable state counts as held for the length of a lock.
 
-        No lock outlasts the time at which it was written by more than its length, so that one
-        which says so is damaged as well.
+        A lock never outlasts its time of writing by more than its length, so a state with a later
+        expiry is damaged as well.
         """
         address = self._address(number)
         written_at = self._storage.head(address).last_modified
@@ -223,7 +223,7 @@ def _lock_state(state: _State, free_at: datetime) -> LockState:
 
 @contextmanager
 def hold(storage: Storage, prefix: str, clock: Clock, run_id: str) -> Iterator[SidecarLock]:
-    """Hold the lock while the block runs; a ``Conflict`` if another run has it."""
+    """Hold the lock while the block runs; raise ``Conflict`` if another run has it."""
     lock = SidecarLock(storage, prefix, clock, run_id)
     lock.take()
     try:

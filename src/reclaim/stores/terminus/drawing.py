@@ -1,4 +1,4 @@
-"""The layers of a store as a plan draws them: who is the parent of whom, and what keeps each."""
+"""Layers of a store as listed in a plan: parents, and reasons for keeping each layer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KEPT_BY = {
 
 
 def draw(found: Layers, reached: Reached) -> pa.Table:
-    """Layers as ``DRAWN``. They have neither a time of their own nor a message."""
+    """Layers as ``DRAWN``. They have neither times nor messages of their own."""
     rows = len(found)
     parent = np.asarray(found.graph.parent[:rows], np.int64)
     known = pa.array(found.graph.ids, pa.string())
@@ -32,14 +32,14 @@ def draw(found: Layers, reached: Reached) -> pa.Table:
 
 
 def _parents(known: pa.Array, parent: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
-    """A list for each layer, with its parent if it has one."""
+    """List with the parent of each layer, if any."""
     there = parent != NONE
     starts = np.concatenate(([0], np.cumsum(there))).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(starts), known.take(pa.array(parent[there])))
 
 
 def _kept_by(known: pa.Array, reached: Reached, rows: int) -> pa.Array:
-    """The holder of each live layer: a root, or one other live layer."""
+    """Reason for keeping each live layer: a root, or another live layer."""
     kinds = list(KEPT_BY)
     edges = {layer: edge for layer, edge in reached.edges.items() if layer < rows}
     kept = np.fromiter(edges, np.int64, len(edges))

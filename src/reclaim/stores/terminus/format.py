@@ -1,4 +1,4 @@
-"""The objects of a store and how they are read; what goes to the executors."""
+"""Objects of a store and their decoding; sent to the executors."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from reclaim.stores.terminus.view import LayerView, is_shard
 
 LAYER, ROLLUP_FILE, UNKNOWN = "layer", "rollup", "unknown"
 DIRECTORY = "directory"
-"""A layer's container that is a directory instead of an archive. As an object it is a layer."""
+"""Container kind of a layer stored as a directory instead of an archive. As an object it is a
+layer.
+"""
 RUN = "run"
-"""The file that marks a run. It stays: without it nobody finds the run's quarantine."""
+"""Kind of the file marking a run. It is kept: without it the run's quarantine cannot be found."""
 
 
 @dataclass(frozen=True, slots=True)
 class TerminusFormat(DecodesSnapshots):
-    """The files of a store: layers in shards, and our own folder. The root is the folder above."""
+    """Files of a store: layers in shards, and Reclaim's folder. The root is the parent folder."""
 
     name: str
 
@@ -63,7 +65,7 @@ class TerminusFormat(DecodesSnapshots):
             return pc.and_(inside, pc.match_substring_regex(text, f"^{pattern}$"))
 
         def in_shard(text: pa.Array) -> pa.Array:
-            """Whether the shard is that of the id, of what has the shape of a layer's object."""
+            """Whether the shard matches the id, for names shaped like a layer's object."""
             return pc.equal(
                 pc.utf8_slice_codeunits(text, 0, 3), pc.utf8_slice_codeunits(text, 4, 7)
             )
@@ -100,9 +102,9 @@ class TerminusFormat(DecodesSnapshots):
     def layer_objects(
         self, layers: Sequence[SnapshotId], known: Collection[SnapshotId]
     ) -> Mapping[str, NamedContainers]:
-        """The objects that layers may have, by kind: an archive, a directory, a rollup file.
+        """Possible objects of layers, by kind: an archive, a directory, a rollup file.
 
-        Whether they are there makes no difference: what is live is only not taken.
+        Missing objects are harmless: being listed here only protects an object.
         """
         ids = pa.array(layers, pa.string())
         shards = pc.utf8_slice_codeunits(ids, 0, SHARD_SIZE)
@@ -119,7 +121,7 @@ class TerminusFormat(DecodesSnapshots):
         return is_shard(keys.prefix)
 
     def survey(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
-        """The objects in shards, and of each layer what it refers to."""
+        """Objects in shards, with the references of each layer."""
         view = self.view(storage)
         addresses = [address for keys in ranges for address in view.addresses(keys)]
         rollups = {address for address in addresses if address.endswith(ROLLUP)}

@@ -1,26 +1,26 @@
-"""Former roles of dead layers, as far as the graph can tell.
+"""Former roles of dead layers, derived from the graph.
 
-Nothing in a store records why a layer is not referred to any more. These are guesses for a
-report, made in this order; nothing is decided by them.
+A store does not record why a layer is no longer referenced. The roles are guesses for a report,
+made in the following order; no decision depends on them.
 
-1. A layer that cannot be read is an *unfinished layer*, left by a crash.
-2. A layer that a rollup wrote (it has id maps) and that no dead layer is loaded through is a
-   *superseded rollup*. So is one whose writer died before it was put to use.
-3. The rest is taken from its tops, dead layers that no dead layer refers to. A top whose line of
-   parents is dead down to a base layer is a whole graph that lost its label. If layers of the line
-   name others as data and none of those is live, a *deleted database*: meta graph, commit graphs
-   and data lost their only label together. If some are live, a *squashed graph*: another graph
-   took its place and names the same. A deleted database whose layers a clone shares looks like
-   this, too.
-4. A whole graph that names nothing was a *squashed graph* if it has several layers, for each of
-   them must have had a label once. In a store without databases it may as well have been deleted.
-5. Everything else is an *orphan of a failed transaction*: one layer that names nothing, or layers
-   on top of live ones, or of dead ones that belong to a group above. A transaction that lost a
-   race leaves up to three, one in each graph. A deleted fork of a database that still lives looks
-   like this, too.
+1. An unreadable layer is an *unfinished layer*, left by a crash.
+2. A layer written by a rollup (it has id maps), through which no dead layer is loaded, is a
+   *superseded rollup*. So is a rollup whose writer died before it was used.
+3. The remaining roles follow from the heads, dead layers without references from dead layers. A
+   head whose line of parents is dead down to a base layer is a whole graph without its label. If
+   layers of the line name others as data and none of those is live, it is a *deleted database*:
+   meta graph, commit graphs and data lost their only label together. If some are live, it is a
+   *squashed graph*: another graph took its place and names the same layers. A deleted database
+   sharing layers with a clone looks the same.
+4. A whole graph without names was a *squashed graph* if it has several layers, because each of
+   them must have had a label at some time. In a store without databases it may also have been
+   deleted.
+5. All other layers are an *orphan of a failed transaction*: a single layer without names, or
+   layers above live layers, or above dead layers of a group above. A transaction that lost a race
+   leaves up to three, one in each graph. A deleted fork of a live database looks the same.
 
-A group takes with it every dead layer that it reaches; where two groups reach one, the earlier
-in this list has it, and a deleted database before a squashed graph.
+A group includes every dead layer reached by it; a layer reached by two groups belongs to the
+earlier group in this list, and to a deleted database before a squashed graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from reclaim.stores.terminus.graph import NONE, Graph, deletion_order
 
 
 class Garbage(StrEnum):
-    """The former role of a dead layer."""
+    """Former role of a dead layer."""
 
     DELETED_DATABASE = "deleted database"
     SUPERSEDED_ROLLUP = "superseded rollup"
@@ -42,8 +42,9 @@ class Garbage(StrEnum):
 
 
 class _Lines:
-    """The dead layers below each dead layer, itself included: how many there are, whether
-    they stand on a base layer, and what they name."""
+    """Dead ancestors of each dead layer, itself included: their number, whether they stand on a
+    base layer, and their names.
+    """
 
     def __init__(self, graph: Graph, rest: Sequence[int], dead: set[int]) -> None:
         self.length = dict.fromkeys(rest, 0)
@@ -63,7 +64,7 @@ class _Lines:
 
 
 def classify(graph: Graph, dead: Collection[int]) -> dict[int, Garbage]:
-    """The former role of each dead layer."""
+    """Former role of each dead layer."""
     kinds = {one: Garbage.UNFINISHED for one in dead if one in graph.faults}
     readable = [one for one in deletion_order(graph, dead) if one not in kinds]
     loaded = {graph.rollup[one] for one in readable}
@@ -93,7 +94,7 @@ def classify(graph: Graph, dead: Collection[int]) -> dict[int, Garbage]:
 
 
 def _unclaimed(graph: Graph, kinds: Mapping[int, Garbage], rest: Collection[int], top: int) -> int:
-    """How many layers of a line belong to no group yet, from its top on."""
+    """Number of layers of a line not yet in a group, starting from its head."""
     count = 0
     at = top
     while at in rest and at not in kinds and count <= len(rest):
@@ -109,7 +110,7 @@ def _claim(
     tops: Iterable[int],
     kind: Garbage,
 ) -> None:
-    """Give a kind to dead layers that have none, and to those that they reach."""
+    """Assign a kind to dead layers without a kind, and to all layers reached by them."""
     pending = [top for top in tops if top not in kinds]
     kinds.update(dict.fromkeys(pending, kind))
     while pending:

@@ -17,7 +17,7 @@ from reclaim.stores.terminus.survey import NOT_THERE
 
 
 class HeldTerminus(HeldSidecar, HeldQuarantine):
-    """The handle of a store under its lock. It condemns, quarantines and brings back layers."""
+    """Handle of a store under its lock. It condemns, quarantines and restores layers."""
 
     def __init__(
         self,
@@ -37,14 +37,14 @@ class HeldTerminus(HeldSidecar, HeldQuarantine):
         return super().condemn({one: rule for one, rule in rules.items() if one not in named})
 
     def release(self, ids: Collection[SnapshotId]) -> None:
-        """Release layers that something reaches, even those that were condemned for good.
+        """Release reached layers, including condemned layers.
 
-        A server reads no lists, so it may have labelled such a layer.
+        A server does not read the lists, so it may have labelled such a layer.
         """
         self._release(ids, self._observer.reached)
 
     def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
-        """Without containers: the layers that can be loaded, with all that they need."""
+        """Without containers: the layers which can be loaded with all their dependencies."""
         return {layer: {} for layer in self._left_by_others() if self._is_whole(layer)}
 
     def _is_whole(self, layer: SnapshotId) -> bool:
@@ -58,10 +58,10 @@ class HeldTerminus(HeldSidecar, HeldQuarantine):
         return True
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        """Take the layers off the lists again; one that cannot be loaded is named.
+        """Remove the layers from the lists; report unloadable layers.
 
-        It may never have been loadable. It waits as long as objects of the run are missing, or
-        another run that can be undone may have what it needs.
+        An unloadable layer may never have been loadable. It waits as long as objects of the run are
+        missing, or another undoable run may have its dependencies.
         """
         survey = self._observer.survey
         faults = {

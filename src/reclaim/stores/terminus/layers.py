@@ -1,4 +1,4 @@
-"""The layers of a store as they were listed and read, numbered."""
+"""Layers of a store as listed and read, numbered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reclaim.stores.terminus.reading import ROLLED_UP, UNREAD
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Ids that layers hold as data and that no layer has, with the number of who holds each."""
+    """Ids held as data without a matching layer, with the number of the layer holding each."""
 
     owner: Numbers
     ids: pa.Array
@@ -26,9 +26,9 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Layers by number. Those that others need and that are not there come last in the graph.
+    """Layers by number. Missing layers needed by others come last in the graph.
 
-    ``rows`` is what they were made from, as ``SNAPSHOTS``.
+    ``rows`` is their source, as ``SNAPSHOTS``.
     """
 
     rows: pa.Table
@@ -39,14 +39,15 @@ class Layers:
     changed: Numbers
     """Microsecond of the latest change to any of its objects, by layer."""
     unread: Flags
-    """Which of them could not be read at all just now, whatever is in them."""
+    """Layers which could not be read at all, whatever their contents."""
     unknown: Unknown
 
     @classmethod
     def of(cls, rows: pa.Table) -> Layers:
-        """Number the layers in rows. Of two rows for one object, the later one counts.
+        """Number the layers in rows. Of two rows for one object, the later row counts.
 
-        Of both formats the archive is read, as servers do. A rollup file without a layer is none.
+        If both formats exist the archive is used, as servers do. A rollup file without a layer is
+        ignored.
         """
         objects = rows.filter(pc.is_valid(rows.column("id"))).combine_chunks()
         coded = _one(objects, "id").dictionary_encode()
@@ -76,28 +77,28 @@ class Layers:
         return len(self.ids)
 
     def __contains__(self, layer: SnapshotId) -> bool:
-        """Whether a layer is there; the graph has those that are missing as well."""
+        """Whether a layer exists; the graph also contains missing layers."""
         return self.graph.numbers.get(layer, len(self)) < len(self)
 
     def among(self, others: Layers) -> Flags:
-        """Which of the layers are among others as well."""
+        """Flags of the layers also contained in others."""
         if self is others:
             return np.ones(len(self), np.bool_)
         return _flags(pc.is_in(self.ids, others.ids))
 
     def readable(self) -> pa.Array:
-        """The ids of those that could be read."""
+        """Ids of the readable layers."""
         readable = np.ones(len(self), np.bool_)
         readable[self._broken()] = False
         return self.ids.filter(pa.array(readable))
 
     def broken(self) -> Sequence[str]:
-        """The addresses of those that could not be read."""
+        """Addresses of the unreadable layers."""
         broken: list[str] = self.addresses.take(pa.array(self._broken(), pa.int64())).to_pylist()
         return broken
 
     def missing(self) -> Sequence[SnapshotId]:
-        """Layers that others need and that are not there."""
+        """Missing layers needed by others."""
         return self.graph.ids[len(self) :]
 
     def _broken(self) -> list[int]:
@@ -146,7 +147,7 @@ def _faults(layers: pa.Table) -> dict[int, str | None]:
 
 
 def _numbers(found: pa.Array, ids: pa.Array) -> Numbers:
-    """Where ids stand among others; ``NONE`` for one that does not, or is null."""
+    """Positions of ids in an array; ``NONE`` for missing ids and nulls."""
     # Null is found only where null is, and no id is.
     return np.asarray(pc.fill_null(pc.index_in(found, ids), NONE), np.int64)
 
@@ -156,7 +157,7 @@ def _flags(found: pa.Array) -> Flags:
 
 
 def _one(table: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
+    """A column as a single chunk."""
     column = table.column(name)
     if column.num_chunks == 1:
         return column.chunk(0)

@@ -1,8 +1,8 @@
-"""Arrays of integers that all have the same width in bits.
+"""Arrays of integers with a common width in bits.
 
-The bits are packed into 8-byte words, the most significant first. A control word says how many
-integers there are and how wide: u32 low part of the length, u8 width, u24 high part. It comes
-first in the header of an archive, and last in a file of its own.
+The bits are packed into 8-byte words, most significant first. A control word holds the number of
+integers and their width: u32 low part of the length, u8 width, u24 high part. It comes first in the
+header of an archive, and last in a file of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WIDEST = 64
 
 @dataclass(frozen=True, slots=True)
 class LogArray:
-    """An array that is decoded where it is asked. The words begin at ``start`` in ``data``."""
+    """An array decoded on access. The words begin at ``start`` in ``data``."""
 
     data: bytes
     start: int
@@ -41,7 +41,7 @@ class LogArray:
 
 
 def decode_first(data: bytes, at: int = 0) -> tuple[LogArray, int]:
-    """The array at ``at`` whose control word comes first, and where it ends."""
+    """Decode the array at ``at``, beginning with its control word; return it with its end."""
     control = data[at : at + WORD]
     length, width = _control(control)
     start = at + WORD

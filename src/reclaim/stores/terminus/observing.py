@@ -1,7 +1,7 @@
-"""Observing a store, in the order of the algorithm.
+"""Observation of a store, in the order of the algorithm.
 
-Note the time, list the layers, read the labels, read the leases, find what they reach, compare the
-time. A server takes no part in it: what it is about to label is protected by its age alone.
+Note the time, list the layers, read the labels, read the leases, compute the reachable layers,
+compare the time. Servers take no part: a layer about to be labelled is protected by its age alone.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ from reclaim.stores.terminus.survey import LayerSurvey
 
 YOUNG = "younger than the margin"
 SHOWN = 3
-"""How many runs are named in a sentence."""
+"""Maximum number of runs named in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """The layers that were found, and those of them that labels, leases and young layers reach."""
+    """Layers of a store, and those reached from labels, leases and young layers."""
 
     found: Layers
     named: Sequence[Label]
     leases: Sequence[Lease]
     reached: graph.Reached
     missing: Mapping[SnapshotId, SnapshotId]
-    """Layers that are named and not there, if that was allowed; and by whom."""
+    """Missing layers, if allowed, each with a layer naming it."""
     expected: int
-    """How many layers there are by the names in the shards, after the labels were read."""
+    """Number of layers by the names in the shards, after the labels were read."""
     read: int
-    """How many of these were read, or could not be and say why."""
+    """Number of these layers read, or unreadable with a reason."""
 
 
 @dataclass(slots=True)
 class TerminusObserver:
-    """Looks at one store."""
+    """Observer of a store."""
 
     folder: Path
     clock: Clock
@@ -73,10 +73,10 @@ class TerminusObserver:
     leases: SidecarLeases
     lists: CondemnedLists
     layers: Layers | None = None
-    """The layers that the last look found."""
+    """Layers of the last observation."""
     reached: frozenset[SnapshotId] = frozenset()
     allow_missing: bool = False
-    """Whether a person said that layers which are named and not there are lost for good."""
+    """Whether the user confirmed the permanent loss of missing layers."""
 
     def observe(
         self, reader: Reader, margin: timedelta, listing: Seen | None = None
@@ -108,7 +108,7 @@ class TerminusObserver:
         )
 
     def read(self, tops: Mapping[SnapshotId, str], reader: Reader) -> Layers:
-        """The layers that the last look found, and those at some addresses that it did not."""
+        """Layers of the last observation, and additional layers at some addresses."""
         known = self.layers or Layers.of(SNAPSHOTS.empty_table())
         unread = [top for layer, top in tops.items() if layer not in known]
         if unread:
@@ -123,10 +123,10 @@ class TerminusObserver:
         promised: Mapping[str, Collection[SnapshotId]],
         reader: Reader,
     ) -> Observation:
-        """The last look, with what is promised and all that it needs as live as well.
+        """Last observation, with promised layers and all their dependencies live as well.
 
-        ``promised`` has the runs that can be undone, with the layers on their lists. ``taking`` are
-        layers that some of them were about to take, or have begun to bring back.
+        ``promised`` has the undoable runs, with the layers on their lists. ``taking`` are layers
+        which such runs were about to quarantine, or have begun to restore.
         """
         assert self.layers is not None
         quarantines = [self.survey.aside(run) for run in promised]
@@ -156,10 +156,11 @@ class TerminusObserver:
         promised: Mapping[str, Collection[SnapshotId]],
         reader: Reader,
     ) -> Collection[str]:
-        """Objects in a run's quarantine that are referred to now: a second mark, over all of it.
+        """Quarantined objects of a run which are referenced now: a second mark, over the whole
+        quarantine.
 
-        ``others`` are the runs that have something aside, too: a layer there may need one here.
-        ``promised`` has those of them that can be undone, with the layers on their lists.
+        ``others`` are the other runs with quarantined objects: their layers may need layers of this
+        run. ``promised`` has the undoable runs among them, with the layers on their lists.
         """
         aside = {run: self.survey.aside(run) for run in {*others, run_id}}
         listed = Layers.of(self.survey.look(reader))
@@ -217,7 +218,7 @@ class TerminusObserver:
             ) from error
 
     def _missing(self, found: Layers, reached: graph.Reached) -> Mapping[SnapshotId, SnapshotId]:
-        """Layers that are named and not there; refused unless a person allowed it."""
+        """Missing layers named by others; refuse unless allowed."""
         missing = dict(find_missing(self.survey.view, found, reached))
         ids = found.graph.ids
         missing |= {ids[lost]: ids[owner] for lost, owner in reached.lost.items()}
@@ -238,7 +239,7 @@ class TerminusObserver:
         )
 
     def _lacking_warnings(self, reached: graph.Reached) -> Iterator[str]:
-        """A warning of layers that stay although what they need is not there."""
+        """Warn about layers kept in spite of missing dependencies."""
         lacking = set(reached.lacking)
         if not lacking:
             return
@@ -306,7 +307,7 @@ def _kept_warnings(kept: Collection[SnapshotId], runs: Collection[str]) -> Itera
 
 
 def _young_alone(found: Layers, reached: graph.Reached) -> YoungSnapshots | None:
-    """The layers that stay for being young, and for nothing else."""
+    """Layers kept only by their age."""
     alone = [layer for layer, why in reached.roots.items() if why == YOUNG and layer < len(found)]
     if not alone:
         return None
@@ -316,7 +317,9 @@ def _young_alone(found: Layers, reached: graph.Reached) -> YoungSnapshots | None
 
 
 def _away_warnings(promised: Mapping[str, Collection[SnapshotId]], every: Layers) -> Iterator[str]:
-    """Warnings of runs whose layers are neither in place nor aside: nobody knows their needs."""
+    """Warn about runs whose layers are neither in place nor in quarantine: their dependencies are
+    unknown.
+    """
     for run, layers in sorted(promised.items()):
         if away := sorted(layer for layer in layers if layer not in every):
             yield (
@@ -326,6 +329,6 @@ def _away_warnings(promised: Mapping[str, Collection[SnapshotId]], every: Layers
 
 
 def _young(found: Layers, listed: Layers, since: datetime) -> Collection[SnapshotId]:
-    """Layers that changed since then, and all that came while we looked."""
+    """Layers changed since then, and all layers added during the observation."""
     young = np.flatnonzero((found.changed >= to_micros(since)) | ~found.among(listed))
     return frozenset(map(found.graph.ids.__getitem__, young.tolist()))

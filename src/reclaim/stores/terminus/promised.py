@@ -1,7 +1,7 @@
-"""Layers that runs have promised to bring back, and what these need to be whole.
+"""Layers promised by undoable runs, and their dependencies.
 
-A layer in quarantine keeps what it would keep in its place: its parent, its rollup, and the layers
-that it names as data. Otherwise an undo would bring back what cannot be loaded any more.
+A layer in quarantine keeps the same layers as in its place: its parent, its rollup, and the layers
+named in its data. Otherwise an undo would restore unloadable layers.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.survey import LayerSurvey
 
 Quarantined = Mapping[SnapshotId, Sequence[str]]
-"""The layers that a run has set aside, each with the addresses of its objects there."""
+"""Layers quarantined by a run, each with the quarantine addresses of its objects."""
 
 
 def with_quarantined(
     found: Layers, quarantines: Iterable[Quarantined], survey: LayerSurvey, reader: Reader
 ) -> Layers:
-    """Layers of a store, and those that are in quarantine instead.
+    """Layers of a store, with layers found only in quarantine.
 
-    What can be read in its place counts as it is there, and otherwise as it is aside.
+    A layer readable in its place is taken from there, otherwise from quarantine.
     """
     tops = [_top(objects) for layers in quarantines for objects in layers.values()]
     aside = survey.read([top for top in tops if top], reader)
@@ -36,10 +36,10 @@ def with_quarantined(
 
 
 def find_promised(quarantines: Iterable[Quarantined], survey: LayerSurvey) -> set[SnapshotId]:
-    """The layers in quarantine, and those that rollup files there point at.
+    """Layers in quarantine, and layers named by rollup files in quarantine.
 
-    A rollup file may lie there alone: its layer is in its place, and would be loaded through the
-    rollup again.
+    A rollup file may be quarantined alone: its layer is in its place, and would be loaded through
+    the rollup after an undo.
     """
     promised: set[SnapshotId] = set()
     for layers in quarantines:
@@ -50,13 +50,13 @@ def find_promised(quarantines: Iterable[Quarantined], survey: LayerSurvey) -> se
 
 
 def needed_by(promised: Collection[SnapshotId], layers: Layers) -> frozenset[SnapshotId]:
-    """Promised layers and all that they need, as far as it is there."""
+    """Promised layers and their existing dependencies."""
     there = {layer: "promised by a run" for layer in promised if layer in layers}
     # What is lost already cannot be kept, and stops nobody: an undo names it.
     return graph.reach(layers.graph, {}, spared=there, allow_missing=True).ids
 
 
 def _top(objects: Collection[str]) -> str | None:
-    """The object to read of a layer that was set aside; None if only its rollup was."""
+    """Object to read of a quarantined layer; None if only its rollup file is quarantined."""
     tops = [one for one in objects if not one.endswith(ROLLUP)]
     return next((one for one in tops if one.endswith(ARCHIVE)), tops[0] if tops else None)

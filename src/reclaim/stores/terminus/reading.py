@@ -1,4 +1,4 @@
-"""Reading layers from a disk: one, or many at once."""
+"""Reads layers from a disk, singly or many at once."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ from reclaim.stores.terminus.layer import (
 from reclaim.stores.terminus.view import Facts, LayerView
 
 WHOLE = 64 * 1024
-"""Archives up to this size are read at once."""
+"""Maximum size of archives read completely."""
 TOGETHER = 32 * 1024 * 1024
-"""About so many bytes of them are held at a time."""
+"""Approximate number of bytes of archives held in memory at a time."""
 ROLLED_UP = "rolled up"
 UNREAD = "unread"
-"""The note on what the system would not let us read: it may be a whole layer."""
+"""Note on a layer the system could not read: it may be whole."""
 
 LONGEST_ID_FILE = 1024
-"""More than this is not read of a file that holds an id."""
+"""Maximum number of bytes read from a file holding an id."""
 
 _FAULTS = (Corrupt, UnknownVersion, OSError, MemoryError)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLayers:
-    """Objects as ``SNAPSHOTS``, and the addresses of those that are not there any more."""
+    """Objects as ``SNAPSHOTS``, and the addresses of missing objects."""
 
     rows: pa.Table
     gone: Sequence[str]
 
 
 def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[str]) -> ReadLayers:
-    """Objects of shards, with what the layers among them refer to.
+    """Read objects of shards, with the references of the layers among them.
 
-    ``rollups`` are the rollup files that are there. Size and time of an archive are those of the
-    file that was read, so that it is opened once and nothing is asked of it before.
+    ``rollups`` are the existing rollup files. Size and time of an archive are those of the open
+    file, so each archive is opened once without a separate lookup.
     """
     root, device = str(view.root), view.folder.device
     tables: list[pa.Table] = []
@@ -96,14 +96,15 @@ def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[s
 
 
 def told(objects: Iterable[Facts], *, fault: str | None = None) -> pa.Table:
-    """Objects of which nothing else is known, as ``SNAPSHOTS``, or is to be known but why."""
+    """Objects as ``SNAPSHOTS`` without references, optionally with a fault."""
     return _rows([(*one, layer_of(one[0]), None, None, None, None, fault) for one in objects])
 
 
 def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> Layer:
-    """A layer from its archive or directory. Of a large archive only what is needed is read.
+    """Read a layer from its archive or directory. Of a large archive only the needed parts are
+    read.
 
-    ``rolled`` says whether an archive has a rollup file beside it, for who knows that already.
+    ``rolled`` tells whether an archive has a rollup file beside it, if already known.
     """
     layer = layer_of(address)
     if layer is None:
@@ -138,7 +139,7 @@ def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> 
 
 
 def read_dictionary(view: LayerView, address: str, file: int) -> bytes:
-    """A dictionary of a layer, by the number of its file."""
+    """Read a dictionary of a layer, by the number of its file."""
     path = f"{view.root}/{address}"
     if not address.endswith(ARCHIVE):
         return _read(f"{path}/{DICTIONARY_FILES[file]}", None)
@@ -154,7 +155,7 @@ def read_dictionary(view: LayerView, address: str, file: int) -> bytes:
 def _decode(
     view: LayerView, archives: Sequence[tuple[Facts, bytes]], rollups: Collection[str]
 ) -> tuple[pa.Table, Sequence[Facts]]:
-    """Archives as ``SNAPSHOTS``, and those that have to be looked at one by one."""
+    """Archives as ``SNAPSHOTS``, and the archives to be read singly."""
     if not archives:
         return SNAPSHOTS.empty_table(), ()
     listed, data = zip(*archives, strict=True)
@@ -177,7 +178,7 @@ def _decode(
 
 
 def _read_each(view: LayerView, listed: Sequence[Facts], rollups: Collection[str]) -> pa.Table:
-    """Any objects as ``SNAPSHOTS``, one by one."""
+    """Any objects as ``SNAPSHOTS``, read singly."""
     rows = []
     for address, size, changed in listed:
         found = layer_of(address)
@@ -211,10 +212,9 @@ def _table(columns: Iterable[Any]) -> pa.Table:
 
 
 def _whole(path: str, device: int) -> tuple[int, int, bytes]:
-    """Size and time of a file, and its bytes if it is a small one.
+    """Size and time of a file, and its bytes if it is small.
 
-    One byte more than it should have, if it has more: whether it is all of it, its own header
-    tells.
+    Up to one byte beyond its size is read; whether the file is complete follows from its header.
     """
     handle = os.open(path, READ)
     try:

@@ -1,4 +1,4 @@
-"""The labels of a store, read as its servers write them, and what must be refused at sight."""
+"""Labels of a store, read with the locking protocol of its servers, and checks of the labels."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ from reclaim.stores.terminus.labels import Label
 AWAY = "if its labels are on another host, run there: without labels live layers look dead"
 
 ROUNDS = 20
-"""How often labels are read before those who write them are asked to pause."""
+"""Maximum number of reads of changing labels."""
 TRIES, PAUSE = 600, 0.05
-"""How often a label that is locked is tried, and the seconds in between: half a minute in all. A
-server locks a label for as long as it takes to write a few bytes."""
+"""Number of attempts to lock a label, and the seconds in between: half a minute in all. A server
+locks a label only while it writes a few bytes.
+"""
 LONGEST = 1024
-"""More than this is not read of a label, nor of the version: neither is so long."""
+"""Maximum number of bytes read from a label or from the version, which are shorter."""
 
 
 def read_labels(folder: Path) -> Sequence[Label]:
-    """Every label, each under its lock. Without the labels that there must be it is refused."""
+    """Read every label, each under its lock. Refuse a store without its required labels."""
     path = folder / version.FILE
     with translated("read", str(path)):
         server = version.check_version(_version(path))
@@ -53,10 +54,10 @@ def _version(path: Path) -> bytes | None:
 
 
 def _read_all(folder: Path) -> Sequence[Label]:
-    """Every label, as two reads one after the other show them.
+    """Read all labels until two consecutive reads agree.
 
-    A database may be renamed, or a layer go from one label to another, while labels are read one
-    by one: who reads once can miss a layer that always had a label.
+    A database may be renamed, or a layer move between labels, during a read: a single read can miss
+    a layer which always had a label.
     """
     before: Sequence[Label] | None = None
     for _ in range(ROUNDS):
@@ -71,7 +72,7 @@ def _read_all(folder: Path) -> Sequence[Label]:
 
 
 def _read_once(folder: Path) -> Sequence[Label] | None:
-    """Every label; None when one went while they were read."""
+    """Read all labels; None if a label was deleted during the read."""
     with translated("list", str(folder)):
         names = os.listdir(folder)  # noqa: PTH208 - many small files
         files = sorted(name for name in names if name.endswith(labels.SUFFIX))
@@ -82,7 +83,7 @@ def _read_once(folder: Path) -> Sequence[Label] | None:
 
 
 def _read_locked(file: str) -> bytes:
-    """A label under a shared lock: it is rewritten in place under an exclusive one."""
+    """Read a label under a shared lock: servers rewrite it in place under an exclusive lock."""
     with translated("read", file):
         if stat.S_ISLNK(os.lstat(file).st_mode):
             raise UnsafeFolder(
@@ -95,7 +96,7 @@ def _read_locked(file: str) -> bytes:
 
 
 def _lock(file: str, label: FileIO) -> None:
-    """Lock a label to read it; refused when another process does not let it go."""
+    """Lock a label for reading; refuse if another process holds its lock too long."""
     for _ in range(TRIES):
         with suppress(BlockingIOError):
             fcntl.flock(label, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,6 +1,6 @@
-"""A TerminusDB store in a folder, as the runs see it.
+"""A TerminusDB store in a folder.
 
-Others do the work: ``observing`` looks, ``survey`` lists and reads, ``held`` changes it.
+``observing`` observes it, ``survey`` lists and reads layers, ``held`` changes it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SAFETY_BASIS = (
 class TerminusStore(
     SidecarStore, HoldsLeases, NeedsOtherSnapshots, Quarantines, ReportsRereferenced
 ):
-    """One store."""
+    """A TerminusDB store."""
 
     kind = "terminus"
     noun = "layer"
@@ -99,7 +99,7 @@ class TerminusStore(
         read_labels(self.folder)
 
     def allow_missing(self) -> None:
-        """Go on although layers that live ones name are not there: a person says so."""
+        """Continue without missing layers named by live layers, as explicitly confirmed."""
         self._observer.allow_missing = True
 
     def observe(self, request: ObserveRequest) -> Observation:
@@ -117,7 +117,7 @@ class TerminusStore(
     # Order, and the way back
 
     def in_order(self, addresses: Sequence[str], reader: Reader) -> Sequence[str]:
-        """Children before parents, what is loaded through another before that, rollups first."""
+        """Children before parents, layers before their rollups, rollup files first."""
         by_layer: dict[SnapshotId | None, list[str]] = {}
         for address in sorted(addresses, key=lambda one: not one.endswith(ROLLUP)):
             by_layer.setdefault(layer_of(address), []).append(address)
@@ -132,15 +132,15 @@ class TerminusStore(
         return [address for one in (*first, *order) for address in by_layer[one]]
 
     def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
-        """Without containers: ``restore`` looks itself whether a layer can be loaded."""
+        """Without containers: ``restore`` itself checks whether a layer can be loaded."""
         return {layer: {} for layer in self._sidecar.lists.taken_by(run_id)}
 
     def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:  # noqa: ARG002
-        """None: what layers in quarantine need are layers, which ``keep_whole`` finds."""
+        """Always empty: dependencies of quarantined layers are found by ``keep_whole``."""
         return {}
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
-        """Objects in a run's quarantine that labels, leases or layers refer to: a second mark."""
+        """Quarantined objects of a run referenced by labels, leases or layers: a second mark."""
         # By their folders: what a run has aside counts, whatever its record says.
         others = self._view.quarantined_runs()
         return self._observer.needed(run_id, others, self._promised(besides=run_id), reader)
@@ -148,15 +148,17 @@ class TerminusStore(
     def keep_whole(
         self, seen: Observation, held: Iterable[str], *, besides: str, reader: Reader
     ) -> Observation:
-        """With what layers in quarantine need as live as well, and those that are promised."""
+        """Return an observation with promised layers, and dependencies of quarantined layers, live
+        as well.
+        """
         taking = {layer for address in held if (layer := layer_of(address))}
         return self._observer.keep_whole(seen, taking, self._promised(besides), reader)
 
     def _promised(self, besides: str) -> Mapping[str, Collection[SnapshotId]]:
-        """The other runs that can be undone, each with the layers that are on its lists.
+        """Other undoable runs, each with the layers on its lists.
 
-        One that has something in quarantine and no readable record may be one of them. Of one
-        that a purge has begun to delete, only what is still in quarantine counts.
+        A run with a quarantine but without a readable record may be undoable, and is included. For
+        a run with a started purge, only the layers still in quarantine count.
         """
         runs = self.runs()
         ended = {run.id for run in runs if not run.may_quarantine}
@@ -170,7 +172,7 @@ class TerminusStore(
     # Leases
 
     def take_lease(self, layer: str, *, holder: str, length: timedelta = LENGTH) -> Lease:
-        """Hold a layer, and all that it needs, for a while."""
+        """Take a lease on a layer with all its dependencies."""
         return self._leases.take(_id(layer), self._survey.needs, holder=holder, length=length)
 
     def lease(self, layer: str, *, holder: str = "python") -> AbstractContextManager[HeldLease]:
@@ -179,7 +181,7 @@ class TerminusStore(
 
 
 def open_store(location: str) -> TerminusStore:
-    """The store in a folder."""
+    """Open the store in a folder."""
     return TerminusStore(Path(location))
 
 

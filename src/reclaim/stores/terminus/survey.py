@@ -1,4 +1,4 @@
-"""Looking at the layers of a store: what is there, and what each refers to."""
+"""Survey of the layers of a store: their objects and references."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from reclaim.stores.terminus.reading import read_layer
 from reclaim.stores.terminus.tfc import ID_SIZE
 
 NOT_THERE = "is not there"
-"""How a sentence ends about a layer that is missing, or lacks one."""
+"""End of a sentence about a missing layer, or a missing dependency."""
 
 
 class LayerSurvey:
-    """Lists and reads the layers of one store."""
+    """Lists and reads the layers of a store."""
 
     def __init__(self, format: TerminusFormat, storage: Storage) -> None:
         self.format = format
         self.view = self._view = format.view(storage)
 
     def look(self, reader: Reader) -> pa.Table:
-        """List every layer and read it at once, where the reader reads."""
+        """List and read every layer, using the reader."""
         return reader.survey(self.format, [KeyRange(shard) for shard in self._view.shards()])
 
     def named(self) -> pa.Array:
-        """The addresses of everything in the shards that has the name of a layer's object."""
+        """Addresses of all objects in the shards named like a layer's object."""
         shards = self._view.shards()
         names = [
             pa.array([f"{shard}/{one}" for one in self._view.names(shard)], pa.string())
@@ -45,16 +45,16 @@ class LayerSurvey:
         return addresses.filter(pc.is_in(kinds, pa.array([LAYER, ROLLUP_FILE])))
 
     def ids(self, named: pa.Array) -> pa.Array:
-        """The layers whose archives or directories are among some addresses, each once."""
+        """Distinct layers with an archive or directory among the addresses."""
         return self._layers(named.filter(pc.invert(pc.ends_with(named, ROLLUP)))).unique()
 
     def complete(self, listed: Layers, named: pa.Array, reader: Reader) -> Layers:
-        """The layers, and those that came since they were listed and are ``named`` by now.
+        """Add the layers ``named`` by now but created since they were listed.
 
-        What a label names was written before the label was. So a listing of names that is begun
-        after the labels were read has all that they reach, which an earlier one need not have. The
-        same holds for what a layer needs, once the layer was read. What could not be read was
-        perhaps being written, and is read once more.
+        A layer is written before its label. A listing of names started after the labels were read
+        therefore contains all layers reached by them, unlike an earlier listing. The same holds for
+        the dependencies of a layer, once the layer was read. Unreadable layers may have been in the
+        middle of a write, and are read again.
         """
         found = listed
         come: Sequence[str] = [*self._come(listed, named), *listed.broken()]
@@ -69,7 +69,7 @@ class LayerSurvey:
             come = self._there(missing)
 
     def read(self, addresses: Sequence[str], reader: Reader) -> pa.Table:
-        """Some objects, wherever they lie, as ``SNAPSHOTS``."""
+        """Read objects at any address, as ``SNAPSHOTS``."""
         if not addresses:
             return SNAPSHOTS.empty_table()
         rows = reader.snapshots(self.format, addresses)
@@ -78,7 +78,7 @@ class LayerSurvey:
         return rows
 
     def aside(self, run_id: str) -> dict[SnapshotId, list[str]]:
-        """Objects in the quarantine of a run, by layer."""
+        """Quarantined objects of a run, by layer."""
         found: dict[SnapshotId, list[str]] = {}
         shards, _ = self._view.folders(self.format.quarantine_path(run_id).rstrip("/"))
         for shard in shards:
@@ -88,14 +88,14 @@ class LayerSurvey:
         return found
 
     def rollup_in(self, file: str) -> SnapshotId | None:
-        """The layer that a rollup file points at; None if it holds no id or is gone."""
+        """Layer named by a rollup file; None if the file holds no id or is missing."""
         try:
             return parse_rollup(self._view.get(file))
         except (Corrupt, NotFound):
             return None
 
     def fault(self, layer: SnapshotId) -> str | None:
-        """Why a layer cannot be loaded; None if it can."""
+        """Reason why a layer cannot be loaded; None if it can."""
         try:
             found = read_layer(self._view, self._top(layer))
         except FileNotFoundError:
@@ -106,7 +106,9 @@ class LayerSurvey:
         return f"it needs {missing[0]}, which {NOT_THERE}" if missing else None
 
     def needs(self, layer: SnapshotId) -> Collection[SnapshotId]:
-        """A layer and all that it keeps alive, read now; also ids that need not be layers."""
+        """A layer and all layers referenced from it, read now; includes ids which may not be
+        layers.
+        """
         wanted, must, absent = {layer}, {layer}, set[SnapshotId]()
         waiting = [layer]
         while waiting:
@@ -126,21 +128,21 @@ class LayerSurvey:
         return wanted
 
     def _come(self, listed: Layers, named: pa.Array) -> Sequence[str]:
-        """The objects of layers that were not there when they were listed."""
+        """Objects of layers created since the listing."""
         # That a layer was missing, and is here now, ``complete`` finds out by itself.
         known = pc.is_in(self._layers(named), pa.array(listed.graph.ids, pa.string()))
         come: list[str] = named.filter(pc.invert(known)).to_pylist()
         return come
 
     def _layers(self, named: pa.Array) -> pa.Array:
-        """The layer that each of some objects in the shards belongs to."""
+        """Layer of each of some objects in the shards."""
         start = len(self.format.prefix) + STEM_SIZE - ID_SIZE
         return pc.utf8_slice_codeunits(named, start, start + ID_SIZE)
 
     def _there(
         self, layers: Iterable[SnapshotId], ends: Collection[str] = (ARCHIVE, "", ROLLUP)
     ) -> Sequence[str]:
-        """Those of the objects that some layers may have that are there."""
+        """Return the existing objects among the possible objects of some layers."""
         bases = (f"{self.format.prefix}{stem(layer)}" for layer in layers)
         each = (base + end for base in bases for end in ends)
         return [address for address, _, _ in self._view.there(each)]
