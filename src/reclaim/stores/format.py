@@ -19,11 +19,11 @@ CONTAINERS = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
-        # What the format needs to read and verify it.
+        # Data of the format for reading and verifying it.
         pa.field("detail", pa.string(), nullable=False),
-        # How many entries it must have.
+        # Required number of entries.
         pa.field("entries", pa.int64(), nullable=False),
-        # 0 for what is live; otherwise the number of what made it dead, among a plan's causes.
+        # 0 for live containers; otherwise the number of the cause in the plan.
         pa.field("cause", pa.int32(), nullable=False),
     ]
 )
@@ -52,12 +52,12 @@ CODED = pa.dictionary(pa.int32(), pa.string())
 
 INDEXED = pa.schema(
     [
-        # The guard of the address: what lies together is read together.
+        # The guard of the address: objects in a partition are read together.
         pa.field("partition", CODED, nullable=False),
         pa.field("address", pa.string(), nullable=False),
         pa.field("path", pa.string()),
         pa.field("created_at", pa.timestamp("us", tz="UTC")),
-        # The container that lists it.
+        # The container listing it.
         pa.field("range", CODED, nullable=False),
     ]
 )
@@ -69,17 +69,17 @@ SNAPSHOTS = pa.schema(
         pa.field("address", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False),
         pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
-        # The snapshot whose object it is, if it is one's.
+        # The snapshot owning the object, if any.
         pa.field("id", pa.string()),
-        # The snapshots that it cannot be loaded without: the one below it, and the one through
-        # which it is loaded instead of all that is below.
+        # Snapshots required for loading it: its parent, and the snapshot through which it is
+        # loaded instead of its ancestors.
         pa.field("parent", pa.string()),
         pa.field("through", pa.string()),
-        # The ids that it holds as data; they need not be those of snapshots.
+        # Ids held as data; they may not be ids of snapshots.
         pa.field("names", pa.list_(pa.string())),
-        # What else the store wants to know of it.
+        # Additional data of the store.
         pa.field("note", pa.string()),
-        # Why it cannot be read, if it cannot.
+        # Reason why it is unreadable, if it is.
         pa.field("fault", pa.string()),
     ]
 )
@@ -92,7 +92,7 @@ DRAWN = pa.schema(
         pa.field("written_at", pa.timestamp("us", tz="UTC")),
         pa.field("message", pa.string()),
         pa.field("parents", pa.list_(pa.string())),
-        # What keeps it, in a sentence, if it is kept by the store's own rules.
+        # Reason for keeping it, if kept by the store's own rules.
         pa.field("kept_by", pa.string()),
     ]
 )

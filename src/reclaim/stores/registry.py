@@ -108,8 +108,10 @@ def find_several(name: str) -> Iterator[NamedStore]:
             f"--all cannot find the {scheme} stores of a location",
             hint=f"leave --all out, and name each store: {scheme}:LOCATION",
         )
-    for found in opener.find_all(location):
-        yield NamedStore(name_of(scheme, found, found), partial(_open, opener, found))
+    for store_location in opener.find_all(location):
+        yield NamedStore(
+            name_of(scheme, store_location, store_location), partial(_open, opener, store_location)
+        )
 
 
 def name_of(kind: str, name: str, uid: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from reclaim.stores.abilities.backups import HeldBackups, KeepsBackups
 from reclaim.stores.abilities.claims import AddressFiles, HeldClaims, TakesReferenced
+from reclaim.stores.abilities.dependencies import NeedsOtherSnapshots
 from reclaim.stores.abilities.examination import Examines
 from reclaim.stores.abilities.expiration import BY_REF, Expiration, ExpiresItself, HeldExpiration
 from reclaim.stores.abilities.guards import HeldGuards, KeepsGuards
@@ -28,7 +29,6 @@ from reclaim.stores.abilities.quarantine import (
     ReportsRereferenced,
     Restored,
 )
-from reclaim.stores.abilities.wholeness import NeedsOtherSnapshots
 from reclaim.stores.format import (
     DecodesSnapshots,
     IndexesEntries,

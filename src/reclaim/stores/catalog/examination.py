@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 def old_uploads(store: CatalogStore) -> list[Upload]:
     """Unfinished multipart uploads without an owner."""
-    unfinished = find_uploads(store, store.roots(_nowhere(), ""))
-    return list(unfinished.over) if unfinished else []
+    unfinished = find_uploads(store, store.roots(_memory_storage(), ""))
+    return list(unfinished.abandoned) if unfinished else []
 
 
 def unknown_partitions(store: CatalogStore) -> list[str]:
     """Partitions in the storage which are unknown to the database."""
     listed = _listed_partitions(store)
-    return _unknown(store, listed, store.roots(_nowhere(), ""))
+    return _unknown(store, listed, store.roots(_memory_storage(), ""))
 
 
 class CatalogExamination:
@@ -48,7 +48,7 @@ class CatalogExamination:
         if store.deleted:
             return
         listed = _listed_partitions(store)
-        held = _nowhere()
+        held = _memory_storage()
         seen = store.roots(held, "")
         yield self._partitions(_unknown(store, listed, seen))
         yield from self._left_over(seen)
@@ -57,9 +57,9 @@ class CatalogExamination:
         live = _reached(seen)
         yield self._missing(seen, live, held)
         if self._advance is not None:
-            yield self._bytes({seen.metaranges[one] for one in live} - {""}, self._advance)
+            yield self._bytes({seen.metaranges[commit] for commit in live} - {""}, self._advance)
 
-    def _say(self, level: Level, check: str, sentence: str, hint: str = "") -> Finding:
+    def _finding(self, level: Level, check: str, sentence: str, hint: str = "") -> Finding:
         return Finding(level, check, sentence, hint, self._store.name)
 
     def _partitions(self, unknown: list[str]) -> Finding:
@@ -74,43 +74,45 @@ class CatalogExamination:
             hint = f"if this database is the right one: {adopt}"
             ahead = StorageAhead(f"{sentence}: {some(unknown)}", hint=hint)
             return failed("partitions", ahead, name)
-        return self._say(Level.OK, "partitions", "the database knows all that are in the storage")
+        return self._finding(
+            Level.OK, "partitions", "the database knows all that are in the storage"
+        )
 
     def _left_over(self, seen: Roots) -> Iterator[Finding]:
         """Leftovers of dead writers, readers and runs."""
         if overdue := len(seen.overdue):
             hint = "their writers have died; the next apply closes them"
             sentence = f"{overdue} partitions are open and overdue"
-            yield self._say(Level.WARNING, "writers", sentence, hint)
+            yield self._finding(Level.WARNING, "writers", sentence, hint)
         if in_flight := len(seen.in_flight):
             hint = "commit or reset the branches with uncommitted changes; then they are closed"
             sentence = f"{in_flight} overdue partitions are kept for commits that did not finish"
-            yield self._say(Level.WARNING, "writers", sentence, hint)
+            yield self._finding(Level.WARNING, "writers", sentence, hint)
         marks = sum(state == "provisional" for state in seen.states.values())
         if marks and self._store.lock_state() is None:
             hint = "a run has died; the next gc, apply, undo or expire removes the marks"
             sentence = f"{marks} commits are marked by a run that is not at work any more"
-            yield self._say(Level.WARNING, "marks", sentence, hint)
+            yield self._finding(Level.WARNING, "marks", sentence, hint)
 
     def _uploads(self, seen: Roots) -> Iterator[Finding]:
         """Parts of unfinished uploads: a bucket keeps them, invisible in listings."""
         try:
             unfinished = find_uploads(self._store, seen)
         except ReclaimError as error:
-            yield self._say(Level.SKIPPED, "uploads", error.message, error.hint or "")
+            yield self._finding(Level.SKIPPED, "uploads", error.message, error.hint or "")
             return
         if unfinished is None:
             return
-        count = len(unfinished.over) + len(unfinished.young)
+        count = len(unfinished.abandoned) + len(unfinished.young)
         sentence = f"{count} multipart uploads were not finished and take {unfinished.size} bytes"
-        if unfinished.over:
+        if unfinished.abandoned:
             hint = (
-                f"{len(unfinished.over)} of them belong to nobody any more; abort them with: "
+                f"{len(unfinished.abandoned)} of them belong to nobody any more; abort them with: "
                 f"reclaim doctor --abort-uploads {self._store.name}"
             )
-            yield self._say(Level.WARNING, "uploads", sentence, hint)
+            yield self._finding(Level.WARNING, "uploads", sentence, hint)
         else:
-            yield self._say(Level.OK, "uploads", sentence)
+            yield self._finding(Level.OK, "uploads", sentence)
 
     def _online_deletes(self) -> Iterator[Finding]:
         """Backlog of the reaper."""
@@ -121,16 +123,16 @@ class CatalogExamination:
         if online.late:
             sentence = f"{freed}; {online.due} more are due, the oldest since {online.oldest:%F %T}"
             hint = "is a reaper at work? run `reclaim reap`, or keep a catalog open"
-            yield self._say(Level.WARNING, "online deletes", sentence, hint)
+            yield self._finding(Level.WARNING, "online deletes", sentence, hint)
         else:
-            yield self._say(Level.OK, "online deletes", f"{freed}; none is late")
+            yield self._finding(Level.OK, "online deletes", f"{freed}; none is late")
 
     def _bytes(self, metaranges: Iterable[str], advance: Advance) -> Finding:
         """Live objects whose bytes differ from the uploaded bytes."""
         storage, format = self._store.storage, self._store.format
         containers: dict[str, dict[str, Any]] = {}
         for metarange in sorted(metaranges):
-            # What is missing was told of before.
+            # Missing containers are reported before.
             with suppress(NotFound):
                 for container in format.containers(storage, metarange).to_pylist():
                     containers[container["address"]] = container
@@ -151,7 +153,7 @@ class CatalogExamination:
             corrupt = Corrupt("; ".join([sentence, *notes]), hint=hint)
             return failed("bytes", corrupt, self._store.name)
         sentence = f"{verified.compared} objects have the SHA-256 of what was uploaded"
-        return self._say(Level.OK, "bytes", "; ".join([sentence, *notes]))
+        return self._finding(Level.OK, "bytes", "; ".join([sentence, *notes]))
 
     def _missing(self, seen: Roots, live: Collection[SnapshotId], held: ObjectStorage) -> Finding:
         """Missing live objects. Each is checked twice, because a run may be active."""
@@ -177,7 +179,7 @@ class CatalogExamination:
         what = "containers and data" if self._deep else "containers (--deep checks data as well)"
         if expired:
             what += f"; lifecycle rules took {len(expired)} more"
-        return self._say(Level.OK, "objects", f"all {checked - len(expired)} are there: {what}")
+        return self._finding(Level.OK, "objects", f"all {checked - len(expired)} are there: {what}")
 
     def _needed(
         self,
@@ -191,10 +193,10 @@ class CatalogExamination:
         """
         named = [
             *(ref.snapshot for ref in seen.history.refs),
-            *(one.snapshot for one in seen.leases),
+            *(lease.snapshot for lease in seen.leases),
         ]
-        metaranges = {seen.metaranges[one] for one in live} - {""}
-        opened = {seen.metaranges[one] for one in named} - {""}
+        metaranges = {seen.metaranges[commit] for commit in live} - {""}
+        opened = {seen.metaranges[commit] for commit in named} - {""}
         yield from sorted(metaranges)
         storage, format = self._store.storage, self._store.format
         read: set[str] = set()
@@ -213,7 +215,7 @@ class CatalogExamination:
         if self._deep:
             for file in seen.files:
                 for row in hashed_files.read(held, file).to_pylist():
-                    # An upload that is pending need not be there yet.
+                    # The object of a pending upload may not exist yet.
                     if row["held_by"] == STAGED or row["address"] in there:
                         yield row["address"]
 
@@ -237,10 +239,10 @@ def _unknown(store: CatalogStore, listed: Iterable[tuple[str, str]], seen: Roots
     return sorted({name for name, folder in unknown if not is_relic(store.storage, folder)})
 
 
-def _addresses(found: Iterable[StoredObject]) -> set[str]:
-    return {stored.address for stored in found}
+def _addresses(listed: Iterable[StoredObject]) -> set[str]:
+    return {stored.address for stored in listed}
 
 
-def _nowhere() -> ObjectStorage:
+def _memory_storage() -> ObjectStorage:
     """In-memory storage for the files of an observation."""
     return ObjectStorage.open("memory://")

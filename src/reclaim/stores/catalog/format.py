@@ -68,7 +68,7 @@ class CatalogFormat(IndexesEntries):
 
     @property
     def order(self) -> Sequence[str]:
-        # A crash in between leaves metadata that points at nothing, never data without any.
+        # A crash in between leaves metadata without data, never data without metadata.
         kinds = (DATA, RANGE, CONTAINER, METARANGE, WORK, RECORD)
         return (*kinds, UNKNOWN, QUARANTINE, EPOCH) if self.deleted else kinds
 
@@ -120,7 +120,7 @@ class CatalogFormat(IndexesEntries):
         else:
             branches = _folders(storage, f"{self.prefix}branches")
             parents = [*branches, f"{self.prefix}_reclaim/meta"]
-        for folders in _asked(storage, parents):
+        for folders in _list_folders(storage, parents):
             for folder in folders:
                 name = folder.rstrip("/").rsplit("/", 1)[-1]
                 is_ours = is_partition(name) and not is_odd(f"{folder}/_")
@@ -151,22 +151,22 @@ class CatalogFormat(IndexesEntries):
         meta = pc.and_(pc.and_(ours, pc.equal(second, "meta")), pc.equal(depth, 4))
         runs = pc.and_(pc.and_(ours, pc.equal(second, "runs")), pc.greater(depth, 3))
         work = pc.and_(runs, pc.equal(fourth, "work"))
-        # Those of the last run are held; older ones go as other files of runs do.
+        # Files of the last run are held; older files are deleted like other working files.
         left = pc.and_(ours, pc.is_in(second, pa.array(LEFT)))
         by_rules = pc.and_(ours, pc.equal(second, LIFECYCLE))
-        # Those of older versions of Reclaim.
+        # Checkpoints of older versions of Reclaim.
         begun = pc.is_in(third, pa.array(["checkpoints", "index"]))
         work = pc.or_(work, pc.or_(left, pc.and_(by_rules, begun)))
-        # The other folders have tables that people read: they are records.
+        # The other folders contain tables for people: records.
         runs = pc.or_(runs, by_rules)
         epoch = pc.and_(pc.and_(ours, pc.equal(second, "epoch")), pc.equal(depth, 3))
-        aside = pc.and_(ours, pc.equal(second, QUARANTINE))
+        quarantined = pc.and_(ours, pc.equal(second, QUARANTINE))
         holds_partitions = pc.or_(
             pc.equal(first, "branches"), pc.and_(ours, pc.equal(second, "meta"))
         )
         foreign = pc.and_not(pc.and_(holds_partitions, pc.greater(depth, 3)), named)
         kind = pc.case_when(
-            pc.make_struct(foreign, data, meta, work, runs, epoch, aside),
+            pc.make_struct(foreign, data, meta, work, runs, epoch, quarantined),
             FOREIGN,
             DATA,
             CONTAINER,
@@ -182,13 +182,13 @@ class CatalogFormat(IndexesEntries):
         return pc.make_struct(kind, branch, partition, field_names=names)
 
     def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
-        found = containers.decode_metarange_table(_read(storage, address), address)
-        rows = found.num_rows
+        ranges = containers.decode_metarange_table(_read(storage, address), address)
+        rows = ranges.num_rows
         columns = (
-            found.column("address"),
+            ranges.column("address"),
             pa.repeat(pa.scalar(RANGE, pa.string()), rows),
-            found.column("digest"),
-            found.column("count"),
+            ranges.column("digest"),
+            ranges.column("count"),
             pa.repeat(pa.scalar(0, pa.int32()), rows),
         )
         return pa.table(list(columns), schema=CONTAINERS)
@@ -208,7 +208,7 @@ class CatalogFormat(IndexesEntries):
             addresses,
             rows.column("path"),
             rows.column("created_at"),
-            _always(container["address"], rows.num_rows),
+            _constant(container["address"], rows.num_rows),
         )
         return pa.table(list(columns), schema=INDEXED), count
 
@@ -235,23 +235,23 @@ class CatalogFormat(IndexesEntries):
                 f"the container {address} has {rows.num_rows} entries; its metarange says "
                 f"{info.count}"
             )
-        # Objects that lie elsewhere are not ours to collect.
+        # Objects stored elsewhere are never collected.
         owned = pc.starts_with(rows.column("address"), ROOT)
         return rows if pc.all(owned).as_py() else rows.filter(owned), rows.num_rows
 
 
-def _always(value: str, count: int) -> pa.DictionaryArray:
+def _constant(value: str, count: int) -> pa.DictionaryArray:
     """Dictionary array repeating a value."""
     codes = pa.repeat(pa.scalar(0, pa.int32()), count)
     return pa.DictionaryArray.from_arrays(codes, pa.array([value], pa.string()))
 
 
 def _folders(storage: Storage, folder: str) -> Sequence[str]:
-    found, _ = storage.folders(folder)
-    return found
+    subfolders, _ = storage.folders(folder)
+    return subfolders
 
 
-def _asked(storage: Storage, parents: Sequence[str]) -> Iterator[Sequence[str]]:
+def _list_folders(storage: Storage, parents: Sequence[str]) -> Iterator[Sequence[str]]:
     """Subfolders of each folder; of very many folders, several at a time."""
     if len(parents) <= MANY_BRANCHES:
         yield from (_folders(storage, parent) for parent in parents)

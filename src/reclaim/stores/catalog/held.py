@@ -35,7 +35,7 @@ from reclaim.stores.base import Held
 from reclaim.stores.catalog.format import METARANGE
 from reclaim.stores.observation import Observation
 
-LOOKED_AT = 100_000
+CHECKED_ROWS = 100_000
 """Maximum number of rows checked for deleted objects at the end of a run; `reclaim clean` checks
 all.
 """
@@ -84,7 +84,7 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
         """
         return commit_states.collect(self._workspace, self.lock, ids, but_of=self._undoable())
 
-    # Claims to what live commits refer to
+    # Claims to objects of live commits
 
     def claim(self, going: Iterable[tuple[str, str]]) -> int:
         return claimed_addresses.claim(self._workspace, self.lock, going)
@@ -199,7 +199,7 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
         try:
             needless_rows.remove_after_run(work.database, work.clock, work.repo_uid)
             taken_rows.remove(
-                work.database, work.storage, work.clock, work.repo_uid, at_most=LOOKED_AT
+                work.database, work.storage, work.clock, work.repo_uid, at_most=CHECKED_ROWS
             )
             if not any(run.quarantine for run in records.all_runs(work)):
                 empty_partitions.remove(work.database, work.storage, work.clock, work.repo_uid)

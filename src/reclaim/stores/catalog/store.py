@@ -108,12 +108,12 @@ class CatalogStore(
             busy=roots.history.busy,
             containers={
                 METARANGE: {
-                    SnapshotId(found): metarange
-                    for found, metarange in roots.metaranges.items()
+                    SnapshotId(commit): metarange
+                    for commit, metarange in roots.metaranges.items()
                     if metarange
                 }
             },
-            marked={SnapshotId(found): state for found, state in roots.states.items()},
+            marked={SnapshotId(commit): state for commit, state in roots.states.items()},
             closed=roots.closed | roots.overdue,
             open=roots.open,
             held=tuple(request.prefix + file for file in roots.files),
@@ -121,7 +121,7 @@ class CatalogStore(
             paths=roots.paths,
             read_at=roots.read_at,
             expected=SnapshotCounts(*roots.history.expected),
-            read=SnapshotCounts(len(ids), sum(1 for found in ids if roots.metaranges.get(found))),
+            read=SnapshotCounts(len(ids), sum(1 for commit in ids if roots.metaranges.get(commit))),
             final=roots.final,
             protect=roots.protect,
             protected_paths=roots.protected,
@@ -155,7 +155,7 @@ class CatalogStore(
 
     def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
         metaranges = promised.find_metaranges(self._workspace, runs)
-        return {run_id: {METARANGE: found} for run_id, found in metaranges.items()}
+        return {run_id: {METARANGE: addresses} for run_id, addresses in metaranges.items()}
 
     def keep_parents(self, seen: Observation, *, besides: str) -> Observation:
         standing = promised.find_parents(self._workspace, besides=besides)
@@ -241,7 +241,7 @@ class CatalogStore(
             on and waiting.is_late(now),
         )
 
-    # For the doctor
+    # Checks
 
     def find_expired(self, addresses: Collection[str]) -> Collection[str]:
         """Return those addresses whose bytes were deleted by lifecycle rules."""

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 class Unfinished:
     """Unfinished uploads of a repository: abandoned uploads, and young uploads."""
 
-    over: Sequence[Upload]
+    abandoned: Sequence[Upload]
     young: Sequence[Upload]
 
     @property
     def size(self) -> int:
-        return sum(upload.size for upload in (*self.over, *self.young))
+        return sum(upload.size for upload in (*self.abandoned, *self.young))
 
 
 def find_uploads(store: CatalogStore, seen: Roots) -> Unfinished | None:
@@ -44,12 +44,12 @@ def find_uploads(store: CatalogStore, seen: Roots) -> Unfinished | None:
     addresses = pa.array([upload.address for upload in uploads], pa.string())
     partitions = store.format.describe(addresses).field("guard").to_pylist()
     cutoff = seen.read_at - Margins().objects
-    over: list[Upload] = []
+    abandoned: list[Upload] = []
     young: list[Upload] = []
     for upload, partition in zip(uploads, partitions, strict=True):
         done = partition not in not_closed and upload.begun_at < cutoff
-        (over if done else young).append(upload)
-    return Unfinished(over, young)
+        (abandoned if done else young).append(upload)
+    return Unfinished(abandoned, young)
 
 
 def abort_uploads(store: CatalogStore, uploads: Sequence[Upload]) -> int:

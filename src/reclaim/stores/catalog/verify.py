@@ -58,7 +58,7 @@ def expected_objects(
         store.format.described(store.storage, container).to_pylist() for container in containers
     )
     seen: set[str] = set()
-    # Read at once: a transaction must not stay open for as long as bytes are read.
+    # Read first: a transaction must not stay open while bytes are read.
     staged = list(store.staged())
     for row in chain(rows, staged):
         if row["address"] not in seen:

@@ -37,9 +37,9 @@ class Backups:
     def old(self, needed: set[str], cutoff: datetime) -> tuple[int, int]:
         """Number and bytes of old, unneeded backups."""
         sizes = [
-            one.size
-            for one in self._listed()
-            if one.address not in needed and one.last_modified < cutoff
+            backup.size
+            for backup in self._listed()
+            if backup.address not in needed and backup.last_modified < cutoff
         ]
         return len(sizes), sum(sizes)
 

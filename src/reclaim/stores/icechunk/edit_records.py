@@ -47,9 +47,9 @@ class EditRecord:
         if earlier is None:
             return self
         parents = dict(earlier.parents)
-        for one, edited in self.parents.items():
-            first = parents.get(one)
-            parents[one] = edited if first is None else replace(first, new=edited.new)
+        for snapshot, edited in self.parents.items():
+            first = parents.get(snapshot)
+            parents[snapshot] = edited if first is None else replace(first, new=edited.new)
         return EditRecord(parents, {**self.refs, **earlier.refs}, self.by_library)
 
     def without_refs(self, names: Container[tuple[RefKind, str]]) -> EditRecord:
@@ -94,8 +94,8 @@ class EditRecords:
     def runs(self) -> list[str]:
         """Runs with an edit record."""
         names = (
-            one.address.removeprefix(self._prefix)
-            for one in self._storage.list(self._prefix.rstrip("/"))
+            stored.address.removeprefix(self._prefix)
+            for stored in self._storage.list(self._prefix.rstrip("/"))
         )
         return sorted(
             name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX) and "/" not in name
@@ -109,8 +109,8 @@ def _encode(record: EditRecord) -> dict[str, Any]:
     return {
         "by_library": record.by_library,
         "parents": {
-            one: {"old": edited.old, "new": edited.new, "pruned": list(edited.pruned)}
-            for one, edited in record.parents.items()
+            snapshot: {"old": edited.old, "new": edited.new, "pruned": list(edited.pruned)}
+            for snapshot, edited in record.parents.items()
         },
         "refs": [[kind.value, name, at] for (kind, name), at in record.refs.items()],
     }
@@ -119,8 +119,10 @@ def _encode(record: EditRecord) -> dict[str, Any]:
 def _decode(document: Mapping[str, Any]) -> EditRecord:
     return EditRecord(
         {
-            SnapshotId(one): EditedParent(edited["old"], edited["new"], tuple(edited["pruned"]))
-            for one, edited in document["parents"].items()
+            SnapshotId(snapshot): EditedParent(
+                edited["old"], edited["new"], tuple(edited["pruned"])
+            )
+            for snapshot, edited in document["parents"].items()
         },
         {(RefKind(kind), name): SnapshotId(at) for kind, name, at in document["refs"]},
         bool(document["by_library"]),

@@ -74,10 +74,10 @@ def read_header(data: bytes, expected: FileType, address: str) -> Envelope:
 
 
 def _decompressed(frame: memoryview, address: str) -> bytes:
-    # As a stream: version 1.1 of the library leaves the size of the content out of the frame.
+    # As a stream: version 1.1 of the library omits the content size from the frame.
     try:
         with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(frame)), "zstd") as stream:
-            # As much as is asked for is reserved, and most files are small.
+            # A read reserves its full size, and most files are small.
             pieces: list[bytes] = []
             read = 0
             while read <= LARGEST_PAYLOAD and (piece := stream.read(max(READ_FIRST, read))):

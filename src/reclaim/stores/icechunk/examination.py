@@ -50,9 +50,9 @@ class IcechunkExamination:
             self._name,
         )
         if deep:
-            yield self._look(history, advance)
+            yield self._check_objects(history, advance)
 
-    def _look(self, history: RepositoryHistory, advance: Advance | None) -> Finding:
+    def _check_objects(self, history: RepositoryHistory, advance: Advance | None) -> Finding:
         """Check every object reached by branches and tags; with ``advance`` read the chunks."""
         live = history.reached(ref.snapshot for ref in history.refs)
         missing: list[str] = []
@@ -112,10 +112,10 @@ class IcechunkExamination:
         """Missing transaction logs of live snapshots. The first snapshot of a repository has no
         log.
         """
-        needed = {one for one in live if history.snapshots[one].parents}
-        needed.update(SnapshotId(log) for one in live for log in history.pruned.get(one, ()))
+        needed = {id for id in live if history.snapshots[id].parents}
+        needed.update(SnapshotId(log) for id in live for log in history.pruned.get(id, ()))
         there = self._format.ids_in(self._storage, TRANSACTIONS)
-        return [self._format.address(TRANSACTIONS, one) for one in sorted(needed - there)]
+        return [self._format.address(TRANSACTIONS, id) for id in sorted(needed - there)]
 
     def _read(self, chunks: set[str], advance: Advance) -> list[str]:
         """Return those chunks which cannot be read."""
@@ -129,6 +129,6 @@ class IcechunkExamination:
         ordered = sorted(chunks)
         with ThreadPoolExecutor(max(self._storage.at_once, 1)) as readers:
             sizes = list(readers.map(size, ordered))
-        for found in sizes:
-            advance(found or 0)
-        return [one for one, found in zip(ordered, sizes, strict=True) if found is None]
+        for length in sizes:
+            advance(length or 0)
+        return [chunk for chunk, length in zip(ordered, sizes, strict=True) if length is None]

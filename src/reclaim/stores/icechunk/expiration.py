@@ -59,7 +59,9 @@ def _predict_in_repo(history: History, young: Sequence[bool], expiration: Expira
     stays = _staying_in_repo(history, young, expiration)
     origins = _origins(history)
     after = [
-        (origins[number],) if stays[number] and not all(stays[one] for one in above) else above
+        (origins[number],)
+        if stays[number] and not all(stays[parent] for parent in above)
+        else above
         for number, above in enumerate(history.parents)
     ]
     expired = {
@@ -88,7 +90,7 @@ def _predict_in_files(history: History, young: Sequence[bool], expiration: Expir
     for ref in sorted(tips, key=lambda ref: (ref.kind is not RefKind.TAG, ref.name)):
         tip = tips[ref]
         if not young[tip]:
-            # Also at the first snapshot, other than in spec 2.
+            # Also at the first snapshot, unlike in spec 2.
             expired.add(ref)
         line = _line(after, tip)
         old = [number for number in line if not young[number]]

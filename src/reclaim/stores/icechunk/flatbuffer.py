@@ -50,8 +50,8 @@ class FlatBuffer:
     def number(self, layout: str, position: int) -> int:
         if position < 0 or position + struct.calcsize(layout) > self.size:
             raise Damaged("something in it points outside of it")
-        found: int = struct.unpack_from(layout, self.data, position)[0]
-        return found
+        value: int = struct.unpack_from(layout, self.data, position)[0]
+        return value
 
     def gather(self, positions: Positions, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Values at the given positions, which need not be aligned."""
@@ -214,8 +214,8 @@ class Tables:
     def fixed(self, slot: int, size: int, there: Flags) -> npt.NDArray[np.uint8]:
         """Bytes of a slot in some tables, one row each; the slot must be present."""
         at = self._fields(slot, size, there)
-        found = self.buffer.gather(at, f"V{size}")
-        return found.view(np.uint8).reshape(len(at), size)
+        rows = self.buffer.gather(at, f"V{size}")
+        return rows.view(np.uint8).reshape(len(at), size)
 
     def targets(self, slot: int, there: Flags) -> Positions:
         """Target positions of a slot in some tables."""

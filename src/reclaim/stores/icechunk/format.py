@@ -70,7 +70,7 @@ class IcechunkFormat(SurveysContainers):
 
     @property
     def order(self) -> Sequence[str]:
-        # The library's own: what a crash leaves is listed by nothing, and goes with the next run.
+        # The library's own order: leftovers of a crash are unlisted, and deleted by the next run.
         return SNAPSHOT, TRANSACTION, MANIFEST, CHUNK, OLD_BACKUP, WORK, RECORD
 
     @property
@@ -79,7 +79,7 @@ class IcechunkFormat(SurveysContainers):
 
     @property
     def has_paths(self) -> bool:
-        # Refs have coordinates in an array; people know them by their chunks.
+        # Refs have coordinates in an array, not paths.
         return False
 
     def address(self, folder: str, id: str) -> str:
@@ -88,8 +88,8 @@ class IcechunkFormat(SurveysContainers):
     def ids_in(self, storage: Storage, folder: str) -> set[str]:
         """Ids of the objects directly in a folder."""
         path = f"{self.prefix}{folder}"
-        found = (one.address.removeprefix(f"{path}/") for one in storage.list(path))
-        return {name for name in found if is_id(name)}
+        names = (stored.address.removeprefix(f"{path}/") for stored in storage.list(path))
+        return {name for name in names if is_id(name)}
 
     def containers_of(self, snapshot: str) -> dict[str, str]:
         """Containers named by a snapshot itself, by kind."""
@@ -121,12 +121,12 @@ class IcechunkFormat(SurveysContainers):
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         inside = pc.starts_with(addresses, self.prefix)
-        # Counted in characters, and no pattern: the folder may have any name.
+        # By length instead of a pattern: the folder may have any name.
         below = pc.utf8_slice_codeunits(addresses, len(self.prefix))
 
         def like(folder: str, pattern: str) -> pa.Array:
             begins = pc.and_(inside, pc.starts_with(below, f"{folder}/"))
-            # Mostly all of them are in one folder, and patterns of the others need not be tried.
+            # Usually all addresses are in a single folder; skip the patterns of the others.
             if not pc.any(begins).as_py():
                 return begins
             return pc.and_(begins, pc.match_substring_regex(below, f"^{folder}/{pattern}$"))
@@ -209,11 +209,11 @@ class IcechunkFormat(SurveysContainers):
             "size": (container["detail"], str(len(data))),
             "number of refs": (container["entries"], manifest.refs),
         }
-        for what, (wanted, found) in expected.items():
-            if wanted != found:
+        for field, (wanted, actual) in expected.items():
+            if wanted != actual:
                 raise Corrupt(
-                    f"the manifest {address} has another {what} than its snapshot says: "
-                    f"{found}, not {wanted}",
+                    f"the manifest {address} has another {field} than its snapshot says: "
+                    f"{actual}, not {wanted}",
                     hint="restore it from a backup; nothing was deleted",
                 )
         addresses = names(manifest.chunks, f"{self.prefix}{CHUNKS}/")
@@ -228,7 +228,7 @@ class IcechunkFormat(SurveysContainers):
         """Objects in the folder of snapshots; in spec 1 they are read as well."""
         listed, folder = survey.listed(storage, ranges), f"{self.prefix}{SNAPSHOTS}"
         if self.spec == 1:
-            # What goes while it is listed was not there.
+            # Objects deleted during the listing are omitted.
             return survey.read(storage, listed, folder, vanished=None, latest_spec=1)
         return survey.by_name(listed, folder)
 

@@ -33,7 +33,7 @@ from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
 
-NOT_WRITTEN_DOWN = (
+NO_RECORD = (
     f"what `repo` had of it is not in {FILE} beside the repository any more; restore that file "
     "from a backup"
 )
@@ -69,7 +69,7 @@ class HeldRepo(HeldIcechunk, EditsHistory):
 
     def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
         super().condemn(rules)
-        # A ref may have been made there before it was taken out.
+        # A ref may have been created before the removal.
         kept = self._follow_lists() & rules.keys()
         if kept:
             super().release(kept)
@@ -134,7 +134,7 @@ class HeldRepo(HeldIcechunk, EditsHistory):
 
         earlier = self._edits.read(run)
         is_edited = self._editor.edit(
-            {one: parents[0] if parents else None for one, parents in reparent.items()},
+            {id: parents[0] if parents else None for id, parents in reparent.items()},
             {(ref.kind, ref.name) for ref in delete_refs},
             is_as_seen,
             lambda record: self._edits.write(run, record.after(earlier)),
@@ -151,25 +151,25 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         self._observer.check()
         load_library()
         history = build(*_of_repo(self._observer.read_repo()))
-        # The library compares and swaps on its own, but not with what was decided on.
+        # The library's compare and swap does not compare with the history in ``seen``.
         if set(history.refs) != set(seen.refs):
             return False
         entries = self._editor.read().entries()
         edit = predict_edit(history, expiration, spec=self._format.spec)
         record = EditRecord(
             {
-                one: EditedParent(entries[one].parent, new[0], tuple(entries[one].pruned()))
-                for one, new in edit.reparent.items()
-                if one in entries
+                id: EditedParent(entries[id].parent, new[0], tuple(entries[id].pruned()))
+                for id, new in edit.reparent.items()
+                if id in entries
             },
             {(ref.kind, ref.name): ref.snapshot for ref in edit.delete_refs},
             by_library=True,
         )
         leaving = leaving_repo(history, expiration)
         pending = {
-            one: Withdrawn(entry, pending=True) for one, entry in entries.items() if one in leaving
+            id: Withdrawn(entry, pending=True) for id, entry in entries.items() if id in leaving
         }
-        # Before the library is asked: what is written down nowhere could not come back.
+        # Record before the library's edit: a snapshot without a record could not be put back.
         earlier = self._edits.read(run)
         self._edits.write(run, record.after(earlier))
         self._withdrawn.write({**self._withdrawn.read(), **pending})
@@ -177,16 +177,16 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         self._flush([f"{self._format.prefix}{REPO}"])
         document = self._editor.read()
         after = document.entries()
-        # A ref that it left, and that somebody deletes later, is nothing to put back.
+        # A ref kept by the library and deleted later by others must not be put back.
         self._edits.write(run, record.without_refs(document.refs()).after(earlier))
-        # What it took beyond that, because somebody moved a ref in that moment.
+        # Snapshots removed beyond the prediction, because a ref moved in the meantime.
         beyond = entries.keys() - after.keys() - leaving
         known = {
-            one: found
-            for one, found in self._withdrawn.read().items()
-            if not found.pending or one not in after
+            id: removed
+            for id, removed in self._withdrawn.read().items()
+            if not removed.pending or id not in after
         }
-        more = {one: Withdrawn(entries[one], pending=True) for one in beyond}
+        more = {id: Withdrawn(entries[id], pending=True) for id in beyond}
         self._withdrawn.write({**known, **more})
         return True
 
@@ -222,14 +222,14 @@ class HeldRepo(HeldIcechunk, EditsHistory):
     def _newest(self, record: EditRecord) -> Sequence[SnapshotId]:
         """Newest snapshots removed from the history by an edit: none is an ancestor of another."""
         entries = self._editor.read().entries()
-        there = {one for one in record.passed_over() if one in entries}
+        removed = {id for id in record.passed_over() if id in entries}
         below: set[SnapshotId] = set()
-        for one in there:
-            parent = entries[one].parent
+        for id in removed:
+            parent = entries[id].parent
             while parent is not None and parent in entries and parent not in below:
                 below.add(SnapshotId(parent))
                 parent = entries[SnapshotId(parent)].parent
-        return sorted(there - below)
+        return sorted(removed - below)
 
     def roll_back(self) -> Sequence[str] | None:
         run_id = self._working()
@@ -248,18 +248,18 @@ class HeldRepo(HeldIcechunk, EditsHistory):
     def _take_back(self, record: EditRecord) -> RepoTakenBack:
         return self._editor.take_back(record, self.lock.check)
 
-    # The way back
+    # Undo
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        taken = [one for one in self._lists.taken_by(run_id) if one in set(whole)]
-        lost = set(self._write_down(taken))
-        usable = [one for one in whole if one not in lost]
+        taken = [id for id in self._lists.taken_by(run_id) if id in set(whole)]
+        lost = set(self._record_missing(taken))
+        usable = [id for id in whole if id not in lost]
         restored = super().restore(run_id, usable, complete=complete and not lost)
-        waits = [one for one in restored.waits if one.partition(":")[0] not in lost]
-        waits += [f"{one}: {NOT_WRITTEN_DOWN}" for one in sorted(lost)]
+        waits = [sentence for sentence in restored.waits if sentence.partition(":")[0] not in lost]
+        waits += [f"{id}: {NO_RECORD}" for id in sorted(lost)]
         return replace(restored, waits=waits)
 
-    def _write_down(self, snapshots: Iterable[SnapshotId]) -> Sequence[SnapshotId]:
+    def _record_missing(self, snapshots: Iterable[SnapshotId]) -> Sequence[SnapshotId]:
         """Record snapshots removed before an upgrade of the repository to spec 2, which does not
         know them. Their files contain all the data ``repo`` needs, except for metadata, which stays
         in the file: spec 2 encodes it differently.
@@ -270,19 +270,19 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         entries = self._editor.read().entries()
         more: dict[SnapshotId, Withdrawn] = {}
         lost: list[SnapshotId] = []
-        for one in snapshots:
-            if one not in known and one not in entries:
-                address = self._format.address(SNAPSHOTS, one)
+        for id in snapshots:
+            if id not in known and id not in entries:
+                address = self._format.address(SNAPSHOTS, id)
                 file = read_snapshot(self._observer.storage, address)
                 if file.spec == 1:
-                    more[one] = Withdrawn(RepoEntry.of_file(file))
-                elif one not in never_listed:
-                    lost.append(one)
+                    more[id] = Withdrawn(RepoEntry.of_file(file))
+                elif id not in never_listed:
+                    lost.append(id)
         if more:
             self._withdrawn.write({**known, **more})
         return lost
 
-    def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:  # noqa: ARG002
+    def _after_restore(self, run_id: str, ids: Collection[SnapshotId]) -> None:  # noqa: ARG002
         self._follow_lists()
         record = self._edits.read(run_id)
         self._left = () if record is None else self._take_back(record).left
@@ -302,10 +302,10 @@ class HeldRepo(HeldIcechunk, EditsHistory):
     def _refs(self) -> Sequence[Ref]:
         return histories.of_repo(self._observer.read_repo()).refs
 
-    def _those_there(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
+    def _existing(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
         self._follow_lists()
         entries = self._editor.read().entries()
-        return [one for one in ids if one in entries]
+        return [id for id in ids if id in entries]
 
     def _follow_lists(self) -> frozenset[SnapshotId]:
         """Update ``repo`` from the lists; return listed snapshots which are nevertheless
@@ -321,11 +321,14 @@ def _of_repo(repo: RepoFile) -> tuple[Sequence[Snapshot], Sequence[Ref]]:
 
 def _parts(document: RepoDocument) -> tuple[object, object]:
     """Refs and parents of a document, for comparison."""
-    return document.refs(), {one: entry.parent for one, entry in document.entries().items()}
+    return document.refs(), {id: entry.parent for id, entry in document.entries().items()}
 
 
 def _seen_parts(seen: HistorySeen) -> tuple[object, object]:
     return (
         {(ref.kind, ref.name): ref.snapshot for ref in seen.refs},
-        {one.id: one.parents[0] if one.parents else None for one in seen.snapshots},
+        {
+            snapshot.id: snapshot.parents[0] if snapshot.parents else None
+            for snapshot in seen.snapshots
+        },
     )

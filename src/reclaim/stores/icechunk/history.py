@@ -57,14 +57,14 @@ class RepositoryHistory:
 
     def reached(self, roots: Iterable[SnapshotId]) -> set[SnapshotId]:
         """Snapshots reachable from the roots, including the roots."""
-        found: set[SnapshotId] = set()
+        reached: set[SnapshotId] = set()
         waiting = list(roots)
         while waiting:
             snapshot = waiting.pop()
-            if snapshot not in found and snapshot in self.snapshots:
-                found.add(snapshot)
+            if snapshot not in reached and snapshot in self.snapshots:
+                reached.add(snapshot)
                 waiting += self.snapshots[snapshot].parents
-        return found
+        return reached
 
 
 def of_repo(repo: RepoFile) -> RepositoryHistory:
@@ -106,14 +106,14 @@ def read_refs(storage: Storage, prefix: str) -> Sequence[Ref]:
 def _read_refs(storage: Storage, prefix: str) -> Sequence[Ref] | None:
     """Refs; None if a ref was deleted during the read."""
     folder = f"{prefix}{REFS}"
-    found = find_refs((stored.address for stored in storage.list(folder)), folder)
+    listed = find_refs((stored.address for stored in storage.list(folder)), folder)
     tips: dict[RefKind, dict[str, str]] = {RefKind.BRANCH: {}, RefKind.TAG: {}}
     with ThreadPoolExecutor(max(storage.reads_at_once, 1)) as readers:
         try:
-            files = list(readers.map(storage.get, found.files.values()))
+            files = list(readers.map(storage.get, listed.files.values()))
         except NotFound:
             return None
-    for ((kind, name), address), data in zip(found.files.items(), files, strict=True):
+    for ((kind, name), address), data in zip(listed.files.items(), files, strict=True):
         tips[kind][name] = decode_ref(data, address)
     return tuple(sorted(_refs(*tips.values()), key=lambda ref: (ref.kind, ref.name)))
 
@@ -144,9 +144,9 @@ def of_files(
             raise Corrupt(f"{len(lost)} snapshots were to be read and were not: {min(lost)}")
     history = RepositoryHistory(refs, snapshots, count, faults=faults)
     if damaged := faults.keys() & _named(tips, snapshots):
-        one = min(damaged)
+        id = min(damaged)
         raise Corrupt(
-            f"the snapshot {one}, which a branch or tag reaches, cannot be used: {faults[one]}",
+            f"the snapshot {id}, which a branch or tag reaches, cannot be used: {faults[id]}",
             hint="restore it from a backup; nothing was deleted",
         )
     for snapshot in list(snapshots.values()):
@@ -174,7 +174,7 @@ def _add(
 def _named(
     tips: Collection[SnapshotId], snapshots: Mapping[SnapshotId, Snapshot]
 ) -> set[SnapshotId]:
-    return led_to(tips, {one: snapshot.parents for one, snapshot in snapshots.items()})
+    return reached_from(tips, {id: snapshot.parents for id, snapshot in snapshots.items()})
 
 
 def parents_in(rows: pa.Table) -> dict[SnapshotId, Sequence[SnapshotId]]:
@@ -186,7 +186,7 @@ def parents_in(rows: pa.Table) -> dict[SnapshotId, Sequence[SnapshotId]]:
     }
 
 
-def led_to(
+def reached_from(
     tips: Collection[SnapshotId], parents: Mapping[SnapshotId, Sequence[SnapshotId]]
 ) -> set[SnapshotId]:
     """Snapshots reached by tips, including unknown snapshots at the ends."""

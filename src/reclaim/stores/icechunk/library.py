@@ -28,7 +28,7 @@ _PANIC = "PanicException"
 
 def load_library() -> ModuleType:
     """Import the library; refuse if it is not installed."""
-    # It warns of local disks, on each that it opens; plans say so in their own words.
+    # The library warns about every local disk; plans contain their own warning.
     os.environ.setdefault(LOG, "error")
     try:
         return importlib.import_module(MODULE)

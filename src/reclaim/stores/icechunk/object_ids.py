@@ -65,7 +65,7 @@ def packed(name: str) -> bytes:
 def _letters(ids: Ids) -> npt.NDArray[np.uint8]:
     padded = np.zeros((len(ids), ID_BYTES + 1), np.uint16)
     padded[:, :ID_BYTES] = ids
-    # Every letter is within two bytes that follow each other.
+    # Every letter is within two adjacent bytes.
     pairs = padded[:, :-1] << np.uint16(8) | padded[:, 1:]
     digits = pairs[:, _FIRST_BYTES] >> _PAIR_SHIFTS & np.uint16(31)
     letters: npt.NDArray[np.uint8] = _LETTERS[digits]

@@ -102,8 +102,8 @@ class IcechunkObserver:
             self._check_spec()
             if not refs:
                 raise self._absent()
-            # A snapshot that was written and left while refs were read is known by its name.
-            named = [SnapshotId(one) for one in self.format.ids_in(self.storage, SNAPSHOTS)]
+            # Snapshots written and released while refs were read are known by name.
+            named = [SnapshotId(id) for id in self.format.ids_in(self.storage, SNAPSHOTS)]
             return histories.of_files(refs, survey.rows, named, self.format, reader)
         return histories.of_repo(self.read_repo())
 
@@ -116,12 +116,12 @@ class IcechunkObserver:
         else:
             history = histories.of_repo(self.read_repo())
             refs = history.refs
-            parents = {one.id: one.parents for one in history.snapshots.values()}
+            parents = {snapshot.id: snapshot.parents for snapshot in history.snapshots.values()}
         cutoff = survey.started_at - Margins().objects
         young = _young(modified := _modified(survey), modified, cutoff)
         leases = self.sidecar.leases.valid(self.clock.now())
         tips = {*(ref.snapshot for ref in refs), *(lease.snapshot for lease in leases), *young}
-        return frozenset(histories.led_to(tips, parents))
+        return frozenset(histories.reached_from(tips, parents))
 
     def logs_of(self, taken: Collection[SnapshotId]) -> set[str]:
         """Transaction logs needed by removed snapshots once restored: their own logs, and logs of
@@ -133,8 +133,8 @@ class IcechunkObserver:
         listed = {SnapshotId(info.id): info for info in self.read_repo().snapshots}
         logs: set[str] = set(taken)
         passed: set[SnapshotId] = set()
-        for one in taken:
-            at: SnapshotId | None = one
+        for snapshot in taken:
+            at: SnapshotId | None = snapshot
             while at is not None and at not in passed:
                 passed.add(at)
                 if at in withdrawn:
@@ -180,8 +180,8 @@ class IcechunkObserver:
         lists = self.sidecar.lists
         states, taken = lists.states(), lists.taken_by_each().values()
         modified = _modified(survey)
-        away = self._away(history, states, modified)
-        withdrawn = _as_snapshots(away, history)
+        removed = self._removed(history, states, modified)
+        withdrawn = _as_snapshots(removed, history)
         unlisted = self._unlisted(history, modified, {*withdrawn, *chain.from_iterable(taken)})
         snapshots = {**history.snapshots, **withdrawn, **unlisted}
         young = _young(snapshots, modified, survey.started_at - request.margin)
@@ -194,8 +194,8 @@ class IcechunkObserver:
             ]
         )
         self.last_reached = frozenset(reached)
-        pruned = [log for one in sorted(reached) for log in history.pruned.get(one, ())]
-        pruned += [log for one in sorted(away) for log in away[one].pruned()]
+        pruned = [log for id in sorted(reached) for log in history.pruned.get(id, ())]
+        pruned += [log for id in sorted(removed) for log in removed[id].pruned()]
         needed = [self.format.address(TRANSACTIONS, ancestor) for ancestor in pruned]
         needed += self._needed_backups(settled=request.settled)
         held = self._write_held(request, needed)
@@ -213,15 +213,15 @@ class IcechunkObserver:
             leases=leases,
             busy=frozenset(),
             containers={
-                SNAPSHOT: {one: self.format.address(SNAPSHOTS, one) for one in everything},
-                # The log of one that expired may be needed by those above it, and is theirs then.
+                SNAPSHOT: {id: self.format.address(SNAPSHOTS, id) for id in everything},
+                # The log of an expired snapshot may be needed by its descendants.
                 TRANSACTION: {
-                    one: self.format.address(TRANSACTIONS, one)
-                    for one in everything
-                    if one in reached or one not in logs
+                    id: self.format.address(TRANSACTIONS, id)
+                    for id in everything
+                    if id in reached or id not in logs
                 },
             },
-            marked={one: state.value for one, state in states.items()},
+            marked={id: state.value for id, state in states.items()},
             closed=frozenset(),
             open=frozenset(),
             held=held,
@@ -236,7 +236,7 @@ class IcechunkObserver:
             warnings=() if request.settled else self._notes(read_at - request.margin),
         )
 
-    def _away(
+    def _removed(
         self,
         history: RepositoryHistory,
         states: Mapping[SnapshotId, Condemnation],
@@ -247,12 +247,12 @@ class IcechunkObserver:
         """
         if self.format.spec == 1:
             return {}
-        provisional = {one for one, state in states.items() if state is Condemnation.PROVISIONAL}
+        provisional = {id for id, state in states.items() if state is Condemnation.PROVISIONAL}
         return {
-            one: found.entry
-            for one, found in self.withdrawn.read().items()
-            if one not in history.snapshots
-            and (one in provisional or (found.pending and one not in states and one in modified))
+            id: removed.entry
+            for id, removed in self.withdrawn.read().items()
+            if id not in history.snapshots
+            and (id in provisional or (removed.pending and id not in states and id in modified))
         }
 
     def _editor(self) -> str | None:
@@ -306,9 +306,9 @@ class IcechunkObserver:
         files = history.faults if self.format.spec == 1 else modified
         now = self.clock.now()
         return {
-            one: Snapshot(one, (), modified.get(one, now), message=NOT_IN_HISTORY)
-            for one in files
-            if one not in history.snapshots and (self.format.spec == 1 or one not in others)
+            id: Snapshot(id, (), modified.get(id, now), message=NOT_IN_HISTORY)
+            for id in files
+            if id not in history.snapshots and (self.format.spec == 1 or id not in others)
         }
 
     def _check_spec(self) -> None:
@@ -364,7 +364,7 @@ class IcechunkObserver:
         try:
             count, size = backups.old(backups.needed(self.read_repo(), rotated=True), cutoff)
         except ReclaimError:
-            # It is a note; whoever wants them to go is told what is wrong.
+            # This is only a note; collecting backups reports the error.
             return ()
         if not count:
             return ()
@@ -392,7 +392,7 @@ class IcechunkObserver:
         named = history.reached(
             [*(ref.snapshot for ref in history.refs), *(lease.snapshot for lease in leases)]
         )
-        times = [modified[one] for one in young if one not in named and one in modified]
+        times = [modified[id] for id in young if id not in named and id in modified]
         return YoungSnapshots(len(times), min(times), max(times)) if times else None
 
     def _absent(self) -> NotFound:
@@ -403,11 +403,11 @@ class IcechunkObserver:
 
 
 def _as_snapshots(
-    away: Mapping[SnapshotId, RepoEntry], history: RepositoryHistory
+    removed: Mapping[SnapshotId, RepoEntry], history: RepositoryHistory
 ) -> dict[SnapshotId, Snapshot]:
     return {
-        one: entry.snapshot(one, lambda parent: parent in away or parent in history.snapshots)
-        for one, entry in away.items()
+        id: entry.snapshot(id, lambda parent: parent in removed or parent in history.snapshots)
+        for id, entry in removed.items()
     }
 
 
@@ -427,15 +427,15 @@ def _without_condemned(
     In spec 1 their files are unchanged; they are not judged again.
     """
     judged = {
-        one: snapshot
-        for one, snapshot in snapshots.items()
-        if states.get(one) is not Condemnation.CONDEMNED or one in reached
+        id: snapshot
+        for id, snapshot in snapshots.items()
+        if states.get(id) is not Condemnation.CONDEMNED or id in reached
     }
     return {
-        one: snapshot
+        id: snapshot
         if judged.keys() >= set(snapshot.parents)
         else replace(snapshot, parents=tuple(at for at in snapshot.parents if at in judged))
-        for one, snapshot in judged.items()
+        for id, snapshot in judged.items()
     }
 
 
@@ -443,4 +443,4 @@ def _young(
     snapshots: Collection[SnapshotId], modified: Mapping[SnapshotId, datetime], cutoff: datetime
 ) -> set[SnapshotId]:
     """Snapshots with files not older than the cutoff, or newer than the listing."""
-    return {one for one in snapshots if one not in modified or modified[one] >= cutoff}
+    return {id for id in snapshots if id not in modified or modified[id] >= cutoff}

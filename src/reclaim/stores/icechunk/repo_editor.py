@@ -60,29 +60,29 @@ class RepoEditor:
             document = RepoDocument.read(data, self._address)
             entries = document.entries()
             kept = _reached(
-                entries, [*document.tips(), *(one for one in entries if one not in listed)]
+                entries, [*document.tips(), *(id for id in entries if id not in listed)]
             )
-            dropped = {one for one in entries if one in listed and one not in kept}
+            dropped = {id for id in entries if id in listed and id not in kept}
             before = self._withdrawn.read()
-            # The library has taken them out for an expiration, and they are collected from now on.
-            adopted = {one for one, found in before.items() if found.pending and one in listed}
+            # Removed by the library in an expiration, and listed by a run since.
+            adopted = {id for id, removed in before.items() if removed.pending and id in listed}
             known = _dropping(_settled(before, entries, listed), entries, dropped)
             changed = document.without(dropped)
-            fitted = self._fitted(known, changed.entries(), listed)
+            fitted = self._restorable(known, changed.entries(), listed)
             check()
-            # Before they are out: what is written down nowhere could not come back.
+            # Record before removal: a snapshot without a record could not be put back.
             self._withdrawn.write(known)
             if dropped or fitted or adopted:
                 kind = GC_RAN
-                if fitted and all(one in known and known[one].pending for one in fitted):
+                if fitted and all(id in known and known[id].pending for id in fitted):
                     kind = EXPIRATION_RAN
                 target = changed.with_entries(fitted)
                 if not self._write(target, data, version, check, kind=kind):
                     continue
                 settled = adopted.union(fitted)
                 known = {
-                    one: replace(found, pending=found.pending and one not in settled)
-                    for one, found in known.items()
+                    id: replace(removed, pending=removed.pending and id not in settled)
+                    for id, removed in known.items()
                 }
                 self._withdrawn.write(_settled(known, target.entries(), listed))
             return kept.intersection(listed)
@@ -112,14 +112,14 @@ class RepoEditor:
         entries, refs = document.entries(), document.refs()
         record = EditRecord(
             {
-                one: EditedParent(entries[one].parent, new, tuple(entries[one].pruned()))
-                for one, new in reparent.items()
+                id: EditedParent(entries[id].parent, new, tuple(entries[id].pruned()))
+                for id, new in reparent.items()
             },
             {named: refs[named] for named in delete_refs},
         )
         edited = {
-            one: entries[one].below(new, pruned_between(entries, one, new))
-            for one, new in reparent.items()
+            id: entries[id].below(new, pruned_between(entries, id, new))
+            for id, new in reparent.items()
         }
         left = {named: at for named, at in refs.items() if named not in record.refs}
         check()
@@ -135,15 +135,15 @@ class RepoEditor:
             entries, refs = document.entries(), document.refs()
             left: list[str] = []
             fitted: dict[SnapshotId, RepoEntry] = {}
-            for one, edited in record.parents.items():
-                if one in entries and entries[one].parent == edited.old:
+            for id, edited in record.parents.items():
+                if id in entries and entries[id].parent == edited.old:
                     continue
-                if one not in entries or entries[one].parent != edited.new:
-                    left.append(f"the parent of {one}, which is gone or was changed since")
+                if id not in entries or entries[id].parent != edited.new:
+                    left.append(f"the parent of {id}, which is gone or was changed since")
                 elif edited.old is not None and edited.old not in entries:
-                    left.append(f"the parent of {one}, which was {edited.old} and is gone")
+                    left.append(f"the parent of {id}, which was {edited.old} and is gone")
                 else:
-                    fitted[one] = entries[one].below(edited.old, edited.pruned)
+                    fitted[id] = entries[id].below(edited.old, edited.pruned)
             back = {}
             for (kind, name), at in record.refs.items():
                 if (kind, name) not in refs and at in entries:
@@ -179,7 +179,7 @@ class RepoEditor:
             hint="nothing was deleted; run it again when fewer commits are being made",
         )
 
-    def _fitted(
+    def _restorable(
         self,
         known: Mapping[SnapshotId, Withdrawn],
         there: Mapping[SnapshotId, RepoEntry],
@@ -187,15 +187,15 @@ class RepoEditor:
     ) -> dict[SnapshotId, RepoEntry]:
         """Snapshots to be put back, and snapshots regaining a parent thereby."""
         wanted = {
-            one: found.entry
-            for one, found in known.items()
-            if one not in listed and one not in there and not found.is_back
+            id: removed.entry
+            for id, removed in known.items()
+            if id not in listed and id not in there and not removed.is_back
         }
         whole = self._whole(wanted.keys())
-        back = {one: entry for one, entry in wanted.items() if one in whole}
-        first = next((one for one, entry in there.items() if entry.parent is None), None)
+        back = {id: entry for id, entry in wanted.items() if id in whole}
+        root = next((id for id, entry in there.items() if entry.parent is None), None)
 
-        def hang(entry: RepoEntry, wanted: RepoEntry) -> RepoEntry:
+        def attach(entry: RepoEntry, wanted: RepoEntry) -> RepoEntry:
             """Attach an entry to the nearest ancestor present or put back, otherwise to the first
             snapshot, with the logs of the bypassed ancestors.
             """
@@ -204,19 +204,17 @@ class RepoEditor:
             while at is not None and at not in there and at not in back:
                 if at in known:
                     passed.append(at)
-                at = known[at].entry.parent if at in known else first
-            logs = [
-                log for one in reversed(passed) for log in (*known[one].entry.pruned(), str(one))
-            ]
+                at = known[at].entry.parent if at in known else root
+            logs = [log for id in reversed(passed) for log in (*known[id].entry.pruned(), str(id))]
             return entry.below(at, [*logs, *wanted.pruned()])
 
-        fitted = {one: hang(entry, entry) for one, entry in back.items()}
-        for one, found in known.items():
-            # Unless the library has given it another one since.
-            if found.is_back and one in there and there[one].parent == found.stand_in:
-                hung = hang(there[one], found.entry)
-                if hung.parent != found.stand_in:
-                    fitted[one] = hung
+        fitted = {id: attach(entry, entry) for id, entry in back.items()}
+        for id, removed in known.items():
+            # Skip a snapshot re-parented by the library since.
+            if removed.is_back and id in there and there[id].parent == removed.stand_in:
+                attached = attach(there[id], removed.entry)
+                if attached.parent != removed.stand_in:
+                    fitted[id] = attached
         return fitted
 
     def _whole(self, snapshots: Collection[SnapshotId]) -> frozenset[SnapshotId]:
@@ -225,7 +223,7 @@ class RepoEditor:
         """
         if len(snapshots) > FEW:
             names = self._format.ids_in(self._storage, SNAPSHOTS)
-            return frozenset(one for one in snapshots if one in names)
+            return frozenset(id for id in snapshots if id in names)
         return frozenset(filter(self._is_whole, snapshots))
 
     def _is_whole(self, snapshot: SnapshotId) -> bool:
@@ -255,16 +253,16 @@ class RepoEditor:
         check()
         try:
             self._swaps.swap(self._address, data, version=version)
-            # On a disk somebody may have written over it, who had read what was there before.
+            # On a disk, a concurrent writer may have overwritten it from an older read.
             certain = self._swaps.swaps_atomically
         except Conflict:
-            # An answer may have been lost, and the request sent once more.
+            # The request may have been repeated after a lost response.
             certain = False
         if not certain and not (landed := self._has_landed(backup)):
             if landed is not None:
                 self._storage.delete(address)
             return False
-        # Nothing may be deleted of what could still be listed after a power cut.
+        # Objects possibly listed after a power cut must not be deleted.
         self._storage.flush([address, self._address])
         return True
 
@@ -298,20 +296,20 @@ def pruned_between(
     while at is not None and at != parent:
         skipped.append(at)
         at = entries[at].parent
-    logs = [log for one in reversed(skipped) for log in (*entries[one].pruned(), str(one))]
+    logs = [log for id in reversed(skipped) for log in (*entries[id].pruned(), str(id))]
     return [*logs, *entries[snapshot].pruned()]
 
 
 def _reached(
     entries: Mapping[SnapshotId, RepoEntry], roots: Iterable[SnapshotId]
 ) -> frozenset[SnapshotId]:
-    found: set[SnapshotId] = set()
+    reached: set[SnapshotId] = set()
     for root in roots:
         at: SnapshotId | None = root
-        while at is not None and at not in found:
-            found.add(at)
+        while at is not None and at not in reached:
+            reached.add(at)
             at = entries[at].parent
-    return frozenset(found)
+    return frozenset(reached)
 
 
 def _dropping(
@@ -323,12 +321,12 @@ def _dropping(
     were waiting for it.
     """
     going = {}
-    for one in dropped:
-        waited = known.get(one)
-        if waited is not None and waited.stand_in == entries[one].parent:
-            going[one] = replace(waited, stand_in=None)
+    for id in dropped:
+        waited = known.get(id)
+        if waited is not None and waited.stand_in == entries[id].parent:
+            going[id] = replace(waited, stand_in=None)
         else:
-            going[one] = Withdrawn(entries[one])
+            going[id] = Withdrawn(entries[id])
     return {**known, **going}
 
 
@@ -339,17 +337,17 @@ def _settled(
 ) -> dict[SnapshotId, Withdrawn]:
     """Records without the snapshots put back in their original place."""
     settled = {}
-    for one, found in known.items():
-        if one in entries and found.pending:
+    for id, removed in known.items():
+        if id in entries and removed.pending:
             continue
-        if one in entries and one not in listed:
-            if entries[one].parent == found.entry.parent:
+        if id in entries and id not in listed:
+            if entries[id].parent == removed.entry.parent:
                 continue
-            if not _is_known(found.entry.parent, known, entries):
-                # What it waited for is gone for good: it stays below what stands in for it.
+            if not _is_known(removed.entry.parent, known, entries):
+                # Its parent is lost: the snapshot stays below the stand-in.
                 continue
-            found = replace(found, stand_in=found.stand_in or entries[one].parent)
-        settled[one] = found
+            removed = replace(removed, stand_in=removed.stand_in or entries[id].parent)
+        settled[id] = removed
     return settled
 
 

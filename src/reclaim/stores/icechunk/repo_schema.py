@@ -20,7 +20,7 @@ ID = Fixed(ID_BYTES)
 
 METADATA = Many(TableSchema({0: String(), 1: Bytes()}))
 
-# Slots of ``repo``, and of what is in it.
+# Slots of ``repo``, and of its tables.
 SPEC, TAGS, BRANCHES, DELETED_TAGS, SNAPSHOTS, STATUS, REPO_METADATA = range(7)
 UPDATES, BEFORE_UPDATES = 7, 8
 REF_NAME, REF_SNAPSHOT = 0, 1

@@ -30,22 +30,22 @@ class _Quarantined:
     def __init__(self, observer: IcechunkObserver, run_id: str) -> None:
         self._storage = observer.storage
         self._format = observer.format
-        self._aside = observer.format.quarantine_path(run_id)
+        self._folder = observer.format.quarantine_path(run_id)
         self._withdrawn = observer.withdrawn.read()
 
     def needed(self, waiting: list[SnapshotId], taken: Collection[SnapshotId]) -> set[str]:
-        found: set[str] = set()
+        addresses: set[str] = set()
         done: set[SnapshotId] = set()
         while waiting:
             snapshot = waiting.pop()
             if snapshot in done:
                 continue
             done.add(snapshot)
-            found |= self._objects_of(snapshot)
+            addresses |= self._objects_of(snapshot)
             parent = self._parent_of(snapshot)
             if parent is not None and parent in taken:
                 waiting.append(parent)
-        return found
+        return addresses
 
     def _objects_of(self, snapshot: SnapshotId) -> set[str]:
         """A snapshot, its logs, its manifests and their chunks, by their quarantine addresses.
@@ -54,36 +54,36 @@ class _Quarantined:
         """
         home = self._format.address(SNAPSHOTS, snapshot)
         logs = [snapshot, *self._pruned(snapshot)]
-        found = {
-            self._at(home),
-            *(self._at(self._format.address(TRANSACTIONS, log)) for log in logs),
+        addresses = {
+            self._quarantine_address(home),
+            *(self._quarantine_address(self._format.address(TRANSACTIONS, log)) for log in logs),
         }
-        for row in self._format.containers(self._storage, self._where(home)).to_pylist():
-            manifest = {**row, "address": self._where(row["address"])}
-            entries = self._format.entries(self._storage, manifest, paths=False)
-            found.add(self._at(row["address"]))
-            found.update(map(self._at, entries.column("address").to_pylist()))
-        return found
+        for row in self._format.containers(self._storage, self._current_address(home)).to_pylist():
+            manifest = {**row, "address": self._current_address(row["address"])}
+            chunks = self._format.entries(self._storage, manifest, paths=False).column("address")
+            addresses.add(self._quarantine_address(row["address"]))
+            addresses.update(map(self._quarantine_address, chunks.to_pylist()))
+        return addresses
 
-    def _where(self, home: str) -> str:
+    def _current_address(self, home: str) -> str:
         """Current address of an object: in quarantine, otherwise the original address."""
-        aside = self._at(home)
+        quarantined = self._quarantine_address(home)
         try:
-            self._storage.head(aside)
+            self._storage.head(quarantined)
         except NotFound:
             return home
-        return aside
+        return quarantined
 
     def _parent_of(self, snapshot: SnapshotId) -> SnapshotId | None:
         if snapshot in self._withdrawn:
             return self._withdrawn[snapshot].entry.parent
-        address = self._where(self._format.address(SNAPSHOTS, snapshot))
+        address = self._current_address(self._format.address(SNAPSHOTS, snapshot))
         file = read_snapshot(self._storage, address)
         return None if file.parent is None else SnapshotId(file.parent)
 
     def _pruned(self, snapshot: SnapshotId) -> Collection[str]:
         return self._withdrawn[snapshot].entry.pruned() if snapshot in self._withdrawn else ()
 
-    def _at(self, home: str) -> str:
+    def _quarantine_address(self, home: str) -> str:
         """Quarantine address of an object."""
-        return self._aside + home.removeprefix(self._format.prefix)
+        return self._folder + home.removeprefix(self._format.prefix)

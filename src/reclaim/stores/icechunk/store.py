@@ -143,7 +143,7 @@ class IcechunkStore(
             or self._observer.withdrawn.any_pending()
         ):
             with suppress(Conflict), self.lock(new_uid()) as held:
-                # No plan has looked yet whether it may be changed now.
+                # No plan has checked yet whether changes are allowed.
                 self.check()
                 held.begin()
 
@@ -169,16 +169,16 @@ class IcechunkStore(
             return ()
         passed: set[tuple[int, int | None]] = set()
         gone = set(edit.unreachable)
-        for one, parents in edit.reparent.items():
-            if one in gone:
+        for id, parents in edit.reparent.items():
+            if id in gone:
                 continue
             end = history.numbers[parents[0]] if parents else None
-            above = history.parents[history.numbers[one]]
+            above = history.parents[history.numbers[id]]
             while above and above[0] != end and (above[0], end) not in passed:
                 passed.add((above[0], end))
                 above = history.parents[above[0]]
         logs = {history.snapshots[number].id for number, _ in passed}
-        return [self.format.address(TRANSACTIONS, one) for one in logs]
+        return [self.format.address(TRANSACTIONS, id) for id in logs]
 
     def irreversible(self) -> str:
         return IRREVERSIBLE if self.format.spec == 1 else ""
@@ -187,19 +187,19 @@ class IcechunkStore(
         self._observer.check()
         return self._observer.current_history()
 
-    # The way back
+    # Undo
 
     def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
         return {
-            one: {SNAPSHOT: self.format.address(SNAPSHOTS, one)}
-            for one in self._sidecar.lists.taken_by(run_id)
+            id: {SNAPSHOT: self.format.address(SNAPSHOTS, id)}
+            for id in self._sidecar.lists.taken_by(run_id)
         }
 
     def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
         taken = {run_id: self._sidecar.lists.taken_by(run_id) for run_id in runs}
         return {
             run_id: {
-                SNAPSHOT: [self.format.address(SNAPSHOTS, one) for one in snapshots],
+                SNAPSHOT: [self.format.address(SNAPSHOTS, id) for id in snapshots],
                 TRANSACTION: [
                     self.format.address(TRANSACTIONS, log)
                     for log in self._observer.logs_of(snapshots)
@@ -220,16 +220,16 @@ class IcechunkStore(
 
     def _passed_over(self, runs: Collection[str]) -> frozenset[SnapshotId]:
         """Parents of snapshots removed by runs, and snapshots bypassed by their edits."""
-        taken = [one for run_id in runs for one in self._sidecar.lists.taken_by(run_id)]
+        taken = [id for run_id in runs for id in self._sidecar.lists.taken_by(run_id)]
         if self.format.spec == 1:
             return frozenset(self._parents_in_files(runs))
         withdrawn = self._observer.withdrawn.read() if taken else {}
-        entries = (withdrawn[one].entry for one in taken if one in withdrawn)
+        entries = (withdrawn[id].entry for id in taken if id in withdrawn)
         edits = filter(None, map(self._observer.edits.read, runs))
         return frozenset(
             (
                 *(entry.parent for entry in entries if entry.parent is not None),
-                *(one for edit in edits for one in edit.passed_over()),
+                *(id for edit in edits for id in edit.passed_over()),
             )
         )
 
@@ -237,17 +237,17 @@ class IcechunkStore(
         """Parents of snapshots removed by runs, from their files at any address."""
         for run_id in runs:
             ids = sorted(self._sidecar.lists.taken_by(run_id))
-            aside = self.format.quarantine_path(run_id)
+            quarantine = self.format.quarantine_path(run_id)
             with ThreadPoolExecutor(max(self.storage.at_once, 1)) as readers:
-                files = list(readers.map(lambda one: self._find_taken(one, aside), ids))  # noqa: B023
+                files = list(readers.map(lambda id: self._find_taken(id, quarantine), ids))  # noqa: B023
             yield from (SnapshotId(file.parent) for file in files if file and file.parent)
 
-    def _find_taken(self, snapshot: SnapshotId, aside: str) -> SnapshotFile | None:
+    def _find_taken(self, snapshot: SnapshotId, quarantine: str) -> SnapshotFile | None:
         """Read a removed snapshot from the run's quarantine or its original address; None if it is
         unreadable, which a later check of its dependencies reports.
         """
-        at_home = self.format.address(SNAPSHOTS, snapshot)
-        for address in (f"{aside}{SNAPSHOTS}/{snapshot}", at_home):
+        original = self.format.address(SNAPSHOTS, snapshot)
+        for address in (f"{quarantine}{SNAPSHOTS}/{snapshot}", original):
             with suppress(NotFound, Corrupt):
                 return decode_snapshot(self.storage.get(address), address)
         return None
@@ -281,7 +281,7 @@ class IcechunkStore(
         self._observer.format = self.format
         self._observer.collects_backups = True
 
-    # For the doctor
+    # Checks
 
     def findings(self, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
         return IcechunkExamination(self._observer, self.name).findings(deep=deep, advance=advance)

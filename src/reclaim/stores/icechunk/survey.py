@@ -26,7 +26,7 @@ from reclaim.stores.icechunk.snapshot_file import (
     decode_snapshot,
 )
 
-READ_TOGETHER = 256
+BATCH = 256
 """Number of snapshots in a batch."""
 BYTES_OF_AN_ENTRY = 50
 
@@ -38,7 +38,7 @@ def listed(storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
         return list(storage.batches(keys.prefix, after=keys.after, until=keys.until))
 
     with ThreadPoolExecutor(max(storage.at_once, 1)) as listers:
-        each = [batch for found in listers.map(batches, ranges) for batch in found]
+        each = [batch for listing in listers.map(batches, ranges) for batch in listing]
     return pa.Table.from_batches(each, schema=LISTED)
 
 
@@ -117,7 +117,7 @@ def read_files(
     snapshots = [row for row in rows if row["id"] is not None]
     read = partial(_read, storage, decode)
     files = zip(snapshots, read_ahead(storage, read, snapshots, entries=_count), strict=True)
-    while piece := list(islice(files, READ_TOGETHER)):
+    while piece := list(islice(files, BATCH)):
         there = []
         for row, file in piece:
             if file is None:

@@ -47,24 +47,24 @@ class WithdrawnSnapshots:
         self._address = f"{prefix}{FILE}"
 
     def read(self) -> dict[SnapshotId, Withdrawn]:
-        return {one: found for one, found in self._all().items() if found is not None}
+        return {id: record for id, record in self._all().items() if record is not None}
 
     def never_listed(self) -> frozenset[SnapshotId]:
         """Removed snapshots never listed in ``repo``, which have no entry."""
-        return frozenset(one for one, found in self._all().items() if found is None)
+        return frozenset(id for id, record in self._all().items() if record is None)
 
     def _all(self) -> dict[SnapshotId, Withdrawn | None]:
         try:
             document = read_document(self._storage, self._address, largest=LARGEST)
             return {
                 SnapshotId(id): None
-                if found is None
+                if record is None
                 else Withdrawn(
-                    RepoEntry(found["parent"], _decoded(found["values"])),
-                    found["stand_in"],
-                    bool(found.get("pending", False)),
+                    RepoEntry(record["parent"], _decoded(record["values"])),
+                    record["stand_in"],
+                    bool(record.get("pending", False)),
                 )
-                for id, found in document.items()
+                for id, record in document.items()
             }
         except NotFound:
             return {}
@@ -79,7 +79,7 @@ class WithdrawnSnapshots:
 
     def any_pending(self) -> bool:
         """Whether some snapshots were removed by the library and not put back yet."""
-        return any(found.pending for found in self.read().values())
+        return any(record.pending for record in self.read().values())
 
     def write(self, snapshots: Mapping[SnapshotId, Withdrawn]) -> None:
         """Replace all recorded snapshots."""
@@ -91,21 +91,21 @@ class WithdrawnSnapshots:
 
     def remove(self, ids: Collection[SnapshotId]) -> None:
         """Remove snapshots deleted permanently."""
-        self._write({id: found for id, found in self._all().items() if id not in ids})
+        self._write({id: record for id, record in self._all().items() if id not in ids})
 
     def _write(self, snapshots: Mapping[SnapshotId, Withdrawn | None]) -> None:
         if snapshots == self._all():
             return
         document = {
             id: None
-            if found is None
+            if record is None
             else {
-                "parent": found.entry.parent,
-                "stand_in": found.stand_in,
-                "pending": found.pending,
-                "values": _encoded(dict(found.entry.values)),
+                "parent": record.entry.parent,
+                "stand_in": record.stand_in,
+                "pending": record.pending,
+                "values": _encoded(dict(record.entry.values)),
             }
-            for id, found in snapshots.items()
+            for id, record in snapshots.items()
         }
         write_document(self._storage, self._address, document)
 

@@ -30,7 +30,7 @@ class Condemnation(StrEnum):
 
     PROVISIONAL = "provisional"
     CONDEMNED = "condemned"
-    # Their objects were set aside.
+    # Their objects are in quarantine.
     QUARANTINED = "quarantined"
 
 
@@ -74,15 +74,15 @@ class CondemnedLists:
 
     def all(self) -> dict[str, Lists]:
         """Lists of all runs with any entries."""
-        found = {}
-        for one in self._storage.list(self._prefix.rstrip("/")):
-            name = one.address.removeprefix(self._prefix)
+        by_run = {}
+        for stored in self._storage.list(self._prefix.rstrip("/")):
+            name = stored.address.removeprefix(self._prefix)
             if not name.endswith(SUFFIX) or "/" in name:
                 continue
             run_id = name.removesuffix(SUFFIX)
             if lists := self.of_run(run_id):
-                found[run_id] = lists
-        return dict(sorted(found.items()))
+                by_run[run_id] = lists
+        return dict(sorted(by_run.items()))
 
     def any_provisional(self) -> bool:
         return any(lists.get(Condemnation.PROVISIONAL) for lists in self.all().values())
@@ -113,9 +113,9 @@ class CondemnedLists:
 
     def tidy(self) -> None:
         """Remove unfinished writes of dead runs. Only under the lock."""
-        for one in list(self._storage.list(self._prefix.rstrip("/"))):
-            if one.address.endswith(PART):
-                self._storage.delete(one.address)
+        for stored in list(self._storage.list(self._prefix.rstrip("/"))):
+            if stored.address.endswith(PART):
+                self._storage.delete(stored.address)
 
     def _address(self, run_id: str) -> str:
         return f"{self._prefix}{run_id}{SUFFIX}"
@@ -123,7 +123,7 @@ class CondemnedLists:
 
 def _taken(lists: Lists) -> Rules:
     taken = (Condemnation.CONDEMNED, Condemnation.QUARANTINED)
-    return {found: rule for state in taken for found, rule in lists.get(state, {}).items()}
+    return {snapshot: rule for state in taken for snapshot, rule in lists.get(state, {}).items()}
 
 
 def _decode(document: Mapping[str, object]) -> Lists:
@@ -131,5 +131,7 @@ def _decode(document: Mapping[str, object]) -> Lists:
     for state, rules in document.items():
         if state not in list(Condemnation) or not isinstance(rules, dict):
             raise Unreadable(f"{state!r} is not a list of snapshots")
-        lists[Condemnation(state)] = {SnapshotId(one): str(rule) for one, rule in rules.items()}
+        lists[Condemnation(state)] = {
+            SnapshotId(snapshot): str(rule) for snapshot, rule in rules.items()
+        }
     return lists

@@ -72,7 +72,7 @@ class HeldSidecar(Held):
                 run_id,
                 {
                     PROVISIONAL: _without(marked, freed),
-                    CONDEMNED: _without(condemned, {one for one in freed if one in reached}),
+                    CONDEMNED: _without(condemned, {id for id in freed if id in reached}),
                 },
             )
 
@@ -92,7 +92,7 @@ class HeldSidecar(Held):
         Snapshots with objects quarantined by another run are skipped: that run can be undone.
         """
         self._working()
-        return len(self._take(ids, but_of=self._undoable()))
+        return len(self._take(ids, excluding=self._undoable()))
 
     def _undoable(self) -> Sequence[str]:
         return [run.id for run in self._records.all() if run.quarantine]
@@ -106,17 +106,17 @@ class HeldSidecar(Held):
         Snapshots of other undoable runs are skipped: an undo restores them.
         """
         run = self._working()
-        mine = self._lists.of_run(run)
-        condemned = mine.get(CONDEMNED, {})
-        taken = {found: condemned[found] for found in ids if found in condemned}
+        lists = self._lists.of_run(run)
+        condemned = lists.get(CONDEMNED, {})
+        taken = {id: condemned[id] for id in ids if id in condemned}
         self._lists.write(
             run,
             {
                 CONDEMNED: _without(condemned, taken),
-                QUARANTINED: mine.get(QUARANTINED, {}) | taken,
+                QUARANTINED: lists.get(QUARANTINED, {}) | taken,
             },
         )
-        return len(taken) + self.collect([one for one in ids if one not in taken])
+        return len(taken) + self.collect([id for id in ids if id not in taken])
 
     def take_over(self, ids: Collection[SnapshotId]) -> int:
         """Assign snapshots left condemned by ended runs to this run."""
@@ -124,8 +124,8 @@ class HeldSidecar(Held):
         excluding = {run, *self._undoable()}
         others = self._condemned_by_others(ids, excluding=excluding)
         self._lists.write(run, {CONDEMNED: self._lists.of(run, CONDEMNED) | others})
-        # Listed here before it is off the other list: it is never on none.
-        self._take(others, but_of=excluding)
+        # Added here before removal there: a snapshot is always on a list.
+        self._take(others, excluding=excluding)
         return len(others)
 
     def _left_by_others(self) -> Collection[SnapshotId]:
@@ -146,32 +146,32 @@ class HeldSidecar(Held):
     ) -> Rules:
         wanted = set(ids)
         return {
-            found: rule
+            id: rule
             for run_id, lists in self._lists.all().items()
             if run_id not in excluding
-            for found, rule in lists.get(CONDEMNED, {}).items()
-            if found in wanted
+            for id, rule in lists.get(CONDEMNED, {}).items()
+            if id in wanted
         }
 
-    def _take(self, ids: Collection[SnapshotId], *, but_of: Collection[str] = ()) -> Rules:
+    def _take(self, ids: Collection[SnapshotId], *, excluding: Collection[str] = ()) -> Rules:
         wanted = set(ids)
         taken: Rules = {}
         for run_id, lists in self._lists.all().items():
-            if run_id in but_of:
+            if run_id in excluding:
                 continue
             listed = lists.get(CONDEMNED, {})
-            if gone := {found: rule for found, rule in listed.items() if found in wanted}:
-                taken |= gone
-                self._lists.write(run_id, {CONDEMNED: _without(listed, gone)})
+            if removed := {id: rule for id, rule in listed.items() if id in wanted}:
+                taken |= removed
+                self._lists.write(run_id, {CONDEMNED: _without(listed, removed)})
         return taken
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
         """Remove restored snapshots from the lists of a run."""
         taken = self._lists.taken_by(run_id)
         back = [snapshot for snapshot in taken if snapshot in set(whole)]
-        self._bring_back(run_id, back)
-        # Before the run ends: what is not written by then nobody would write any more.
-        self._brought_back(run_id, back)
+        self._remove_restored(run_id, back)
+        # Before the run ends: afterwards this update would never be made.
+        self._after_restore(run_id, back)
         waits = [
             f"{snapshot}: not all of its objects are there"
             for snapshot in sorted(taken.keys() - set(back))
@@ -180,15 +180,17 @@ class HeldSidecar(Held):
             self._end(run_id)
         return Restored(len(back), (), waits)
 
-    def _bring_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
+    def _remove_restored(self, run_id: str, ids: Collection[SnapshotId]) -> None:
         """Remove snapshots from the lists of a run, and from lists of later runs."""
         self._working()
         lists = self._lists.of_run(run_id)
         states = (CONDEMNED, QUARANTINED)
-        self._lists.write(run_id, {one: _without(lists.get(one, {}), set(ids)) for one in states})
+        self._lists.write(
+            run_id, {state: _without(lists.get(state, {}), set(ids)) for state in states}
+        )
         self._take(ids)
 
-    def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
+    def _after_restore(self, run_id: str, ids: Collection[SnapshotId]) -> None:
         """Update other data of the store for snapshots removed from the lists.
 
         If an undo dies before this step is complete, the undo is repeated and calls it again, with
@@ -204,7 +206,7 @@ class HeldSidecar(Held):
         """Remove a run's lists, and leases of an interrupted undo on their snapshots."""
         self._working()
         taken = self._lists.taken_by(run_id)
-        # Before they are off the lists: afterwards nobody would know that they do not come back.
+        # Before removal from the lists: afterwards these leases could not be identified.
         self._leases.release_returned(taken, run_id)
         self._lists.write(run_id, {CONDEMNED: {}, QUARANTINED: {}})
         return len(taken)
@@ -221,4 +223,4 @@ class HeldSidecar(Held):
 
 
 def _without(rules: Rules, ids: Collection[SnapshotId]) -> Rules:
-    return {found: rule for found, rule in rules.items() if found not in ids}
+    return {id: rule for id, rule in rules.items() if id not in ids}

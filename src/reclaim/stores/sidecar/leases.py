@@ -63,16 +63,16 @@ class SidecarLeases:
 
     def all(self) -> list[Lease]:
         """All leases, including lapsed leases. An unreadable lease is an error."""
-        found = []
-        for one in self._storage.list(self._prefix.rstrip("/")):
-            if not self._is_lease(one.address):
+        leases = []
+        for stored in self._storage.list(self._prefix.rstrip("/")):
+            if not self._is_lease(stored.address):
                 continue
             try:
-                found.append(self._read(one.address, one.last_modified))
+                leases.append(self._read(stored.address, stored.last_modified))
             except NotFound:
-                # Given back while we looked.
+                # Released during the listing.
                 continue
-        return sorted(found, key=lambda lease: (lease.refreshed_at, lease.id))
+        return sorted(leases, key=lambda lease: (lease.refreshed_at, lease.id))
 
     def valid(self, now: datetime) -> tuple[Lease, ...]:
         """Leases which holders may still rely on, regardless of their clocks.
@@ -82,7 +82,7 @@ class SidecarLeases:
         """
         leases = [lease for lease in self.all() if lease.valid_at(now - SKEW)]
         if any(lease.undone_run for lease in leases):
-            # After the leases: an undo writes them first, and then its lists.
+            # Read after the leases: an undo writes leases first, then its lists.
             waiting = self._condemned.taken_by_each()
             leases = [
                 lease
@@ -128,22 +128,22 @@ class SidecarLeases:
                 self._storage.delete(self._address(lease.id))
 
     def _check(self, lease: Lease, needs: Needs) -> None:
-        # The lists first: what was taken off one of them since is gone, and then found missing.
+        # Read the lists first: snapshots removed from a list since are deleted, and found missing.
         lists = self._condemned.all()
         missing: Gone | None = None
         try:
-            wanted = set(needs(lease.snapshot))
+            needed = set(needs(lease.snapshot))
         except Gone as error:
-            missing, wanted = error, {lease.snapshot, SnapshotId(str(error.details.get("layer")))}
+            missing, needed = error, {lease.snapshot, SnapshotId(str(error.details.get("layer")))}
         for run, states in lists.items():
             for listed in states.values():
-                if lost := wanted & listed.keys():
-                    one = min(lost)
+                if lost := needed & listed.keys():
+                    snapshot = min(lost)
                     raise Gone(
-                        f"{one} is being removed by run {run} ({listed[one]})",
+                        f"{snapshot} is being removed by run {run} ({listed[snapshot]})",
                         hint="nothing that needs it can be leased; try again after that run",
                         run=run,
-                        rule=listed[one],
+                        rule=listed[snapshot],
                     )
         if missing is not None:
             raise missing
@@ -152,10 +152,10 @@ class SidecarLeases:
         """Extend a lease by its length from now; refuse if the lease may have lapsed."""
         address = self._address(lease.id)
         try:
-            found = self._storage.head(address)
+            stored = self._storage.head(address)
         except NotFound as error:
             raise LeaseLapsed(f"the lease {lease.id} was released") from error
-        current = self._read(address, found.last_modified)
+        current = self._read(address, stored.last_modified)
         if not current.valid_at(self._clock.now() + SKEW):
             raise LeaseLapsed(
                 f"the lease {lease.id} has lapsed, or will within {SKEW}, and cannot be renewed",
@@ -164,7 +164,7 @@ class SidecarLeases:
         now = self._clock.now()
         self._write(current)
         if not current.valid_at(self._clock.now() + SKEW):
-            # Whoever slept until here held nothing meanwhile, and a run may have been and gone.
+            # After a long pause the lease had lapsed, and a run may have started and finished.
             self._storage.delete(address)
             raise LeaseLapsed(
                 f"the lease {lease.id} lapsed while it was renewed",
@@ -216,14 +216,14 @@ class SidecarLeases:
             ) from error
 
     def _write(self, lease: Lease) -> None:
-        told = {
+        document = {
             "snapshot": lease.snapshot,
             "holder": lease.holder,
             "seconds": lease.length.total_seconds(),
         }
         address = self._address(lease.id)
         before = self._clock.now()
-        write_document(self._storage, address, told)
+        write_document(self._storage, address, document)
         written_at = self._storage.head(address).last_modified
         if not before - SKEW <= written_at <= self._clock.now() + SKEW:
             raise ClockSkew(
@@ -270,7 +270,7 @@ class HeldLease:
 def _decode(name: str, document: Mapping[str, Any], refreshed_at: datetime) -> Lease:
     seconds = document.get("seconds")
     snapshot, holder = SnapshotId(text_in(document, "snapshot")), text_in(document, "holder")
-    # One that claims to be longer than any is damaged.
+    # A longer lease than the maximum is damaged.
     longest = LONGEST_BY_UNDO if holder.startswith(UNDO_HOLDER) else LONGEST
     if not isinstance(seconds, int | float) or not 0 < seconds <= longest.total_seconds():
         raise Unreadable(f"it lasts for {seconds!r} seconds")

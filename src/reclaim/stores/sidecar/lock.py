@@ -25,7 +25,7 @@ from reclaim.process import Process
 from reclaim.storage import Storage
 from reclaim.stores.sidecar.files import Unreadable, read_document, shown, text_in, time_in
 
-LOOKS = 100
+READS = 100
 LAST = 10**12 - 1
 _NUMBER = re.compile("[0-9]{12}")
 
@@ -110,7 +110,7 @@ class SidecarLock(TimedLock):
     def renew(self) -> None:
         with self._turn:
             now = self._clock.now()
-            state = self._mine()
+            state = self._own_state()
             try:
                 self._write(state.number + 1, now + LENGTH)
             except AlreadyExists as error:
@@ -119,14 +119,14 @@ class SidecarLock(TimedLock):
 
     def give_back(self) -> None:
         with self._turn, suppress(LockLost, AlreadyExists):
-            self._write(self._mine().number + 1, None)
+            self._write(self._own_state().number + 1, None)
 
     def leave(self, time: timedelta) -> None:
         with self._turn, suppress(LockLost, AlreadyExists):
-            number = self._mine().number + 1
+            number = self._own_state().number + 1
             self._write(number, self._clock.now() + time, owner=TASKS)
 
-    def _mine(self) -> _State:
+    def _own_state(self) -> _State:
         state = self._read()
         if state is None or state.owner != self._owner or state.expires_at is None:
             self._sure_until = self._clock.now()
@@ -137,11 +137,11 @@ class SidecarLock(TimedLock):
         return state
 
     def _read(self) -> _State | None:
-        for _ in range(LOOKS):
+        for _ in range(READS):
             numbers = self._numbers()
             if not numbers:
                 return None
-            # One that is gone was the last until someone wrote a newer one and tidied up.
+            # A missing state was the latest until a newer state replaced it.
             with suppress(NotFound):
                 return self._state(max(numbers))
         raise Conflict(
@@ -152,8 +152,8 @@ class SidecarLock(TimedLock):
     def _numbers(self) -> list[int]:
         """Existing states. Other files in the folder are ignored."""
         names = (
-            one.address.removeprefix(self._prefix)
-            for one in self._storage.list(self._prefix.rstrip("/"))
+            stored.address.removeprefix(self._prefix)
+            for stored in self._storage.list(self._prefix.rstrip("/"))
         )
         return [int(name) for name in names if _NUMBER.fullmatch(name)]
 
@@ -188,25 +188,25 @@ class SidecarLock(TimedLock):
         return f"{self._prefix}{number:012d}"
 
     def _write(self, number: int, expires_at: datetime | None, *, owner: str = "") -> None:
-        told = {
+        document = {
             "owner": owner or self._owner,
             "run": self.run_id,
             "expires_at": expires_at and expires_at.isoformat(),
             "process": self._process_text,
         }
         address = self._address(number)
-        self._storage.put(address, json.dumps(told).encode(), create=True)
+        self._storage.put(address, json.dumps(document).encode(), create=True)
         try:
             self._storage.flush([address])
         except NotFound as error:
-            # Whoever has a later number tidied up before this one looked for it.
+            # The holder of a later number removed this file before the flush.
             raise AlreadyExists(f"{address} was written and removed before") from error
-        there = self._numbers()
-        if any(other > number for other in there):
-            # Others went on while this one slept, and had removed what it met with.
+        numbers = self._numbers()
+        if any(other > number for other in numbers):
+            # Others took later numbers while this process slept, and removed the conflicting file.
             self._storage.delete(address)
             raise AlreadyExists(f"{address} was written and removed before")
-        for other in there:
+        for other in numbers:
             if other < number:
                 self._storage.delete(self._address(other))
 

@@ -51,10 +51,10 @@ class Records:
     def all(self) -> list[RunRecord]:
         """All runs, newest first. Unreadable records are included and marked."""
         folders, _ = self._storage.folders(self._prefix.rstrip("/"))
-        found = (self._look(folder.rpartition("/")[2]) for folder in folders)
-        return sorted((run for run in found if run), key=lambda run: run.started_at, reverse=True)
+        runs = (self._find_or_mark(folder.rpartition("/")[2]) for folder in folders)
+        return sorted((run for run in runs if run), key=lambda run: run.started_at, reverse=True)
 
-    def _look(self, run_id: str) -> RunRecord | None:
+    def _find_or_mark(self, run_id: str) -> RunRecord | None:
         try:
             return self.find(run_id)
         except Corrupt as error:

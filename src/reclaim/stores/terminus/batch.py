@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from reclaim.stores.terminus.columns import Bytes, Flags, Numbers, Words, at_any_byte, to_numbers
-from reclaim.stores.terminus.dictionaries import AFTER, find_ids
+from reclaim.stores.terminus.dictionaries import PADDING, find_ids
 from reclaim.stores.terminus.files import ID_MAPS, PARENT, REMOVED, VALUES
 from reclaim.stores.terminus.logarray import WORD
 from reclaim.stores.terminus.tfc import ID_SIZE, TRAILER
@@ -42,7 +42,7 @@ class Batch:
 def decode_archives(archives: Sequence[bytes]) -> Batch:
     """Decode whole archives; skip empty archives."""
     count = len(archives)
-    joined = b"".join(chain(archives, (bytes(AFTER),)))
+    joined = b"".join(chain(archives, (bytes(PADDING),)))
     data = np.frombuffer(joined, np.uint8)
     sizes = np.fromiter(map(len, archives), np.int64, count)
     heads = _Heads.read(data, np.cumsum(sizes) - sizes, sizes)
@@ -87,7 +87,7 @@ class _Heads:
         width = to_numbers(control >> np.uint64(24) & np.uint64(0xFF))
         count = np.bitwise_count(presence).astype(np.uint64)
         head = 2 * WORD + -(-to_numbers(count) * width // 64) * WORD
-        found = cls(data, row, start, size, presence, width, head).only(
+        heads = cls(data, row, start, size, presence, width, head).only(
             (presence & np.uint64(1) == 0)
             & (length == count)
             & (count > 0)
@@ -95,18 +95,18 @@ class _Heads:
             & (width <= _WIDEST)
             & (head <= size)
         )
-        # Complete, with a dictionary of values, and both a child and a line of parents or neither.
-        values = found.values()
-        parent = found.has(PARENT)
-        return found.only(
-            (found.head + found.last() == found.size)
-            & (parent == found.has(REMOVED))
-            & found.has(VALUES)
-            & (found.start + found.head <= values[0])
+        # Complete, with a dictionary of values, and with both removals and a parent or neither.
+        values = heads.values()
+        parent = heads.has(PARENT)
+        return heads.only(
+            (heads.head + heads.last() == heads.size)
+            & (parent == heads.has(REMOVED))
+            & heads.has(VALUES)
+            & (heads.start + heads.head <= values[0])
             & (values[0] + TRAILER <= values[1])
-            & (values[1] <= found.start + found.size)
-            & (~parent | (found.end(PARENT) == found.last()))
-            & (~parent | (found.end(PARENT, before=1) == found.last() - ID_SIZE))
+            & (values[1] <= heads.start + heads.size)
+            & (~parent | (heads.end(PARENT) == heads.last()))
+            & (~parent | (heads.end(PARENT, before=1) == heads.last() - ID_SIZE))
         )
 
     def only(self, which: Flags) -> _Heads:
@@ -153,8 +153,8 @@ class _Heads:
         word = at_any_byte(self.data, ">u8")[self.start + 2 * WORD + (bit >> 3)]
         width = self.width.astype(np.uint64)
         shift = np.uint64(64) - (bit & 7).astype(np.uint64) - width
-        found = word.astype(np.uint64) >> shift & ((np.uint64(1) << width) - np.uint64(1))
-        return np.where(place < 0, 0, to_numbers(found))
+        value = word.astype(np.uint64) >> shift & ((np.uint64(1) << width) - np.uint64(1))
+        return np.where(place < 0, 0, to_numbers(value))
 
 
 def _strings(there: Flags, ids: bytes) -> pa.Array:

@@ -21,7 +21,7 @@ from reclaim.stores.terminus.tfc import ID, ID_SIZE, TRAILER
 
 FEW = 128
 """Maximum number of dictionaries for which single reads are faster."""
-AFTER = 64
+PADDING = 64
 """Number of bytes required after the last dictionary: a damaged dictionary is read beyond its end.
 """
 
@@ -49,7 +49,7 @@ def find_ids(joined: bytes, start: Numbers, end: Numbers) -> Ids:
     expected = at_any_byte(data, ">u8")[stop]
     plain = np.zeros(len(start), np.bool_)
     owners: list[int] = []
-    found: list[bytes] = []
+    all_ids: list[bytes] = []
     row, at, count = np.arange(len(start)), start, np.zeros(len(start), np.int64)
     while len(row) > FEW:
         ended = at == stop[row]
@@ -58,20 +58,20 @@ def find_ids(joined: bytes, start: Numbers, end: Numbers) -> Ids:
         blocks = _Blocks.read(data, at, stop[row])
         for block, ids in blocks.ids(joined):
             owners += [int(row[block])] * len(ids)
-            found += ids
+            all_ids += ids
         going = ~blocks.odd
         row, at, count = row[going], blocks.next[going], (count + blocks.more + 1)[going]
-    for one in row.tolist():
+    for number in row.tolist():
         try:
-            mine = tfc.find_ids(joined[start[one] : end[one]])
+            decoded = tfc.find_ids(joined[start[number] : end[number]])
         except Corrupt:
             continue
-        plain[one] = True
-        owners += [one] * len(mine)
-        found += map(str.encode, mine)
+        plain[number] = True
+        owners += [number] * len(decoded)
+        all_ids += map(str.encode, decoded)
     owner = np.array(owners, np.int64)
     order = np.argsort(owner, kind="stable")
-    return Ids(plain, owner[order], pa.array(found, pa.string()).take(pa.array(order)))
+    return Ids(plain, owner[order], pa.array(all_ids, pa.string()).take(pa.array(order)))
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class _Blocks:
         self.size = length = self._number(np.arange(count))
         self.longest = length.copy()
         self.head = self.at
-        # What lies beyond the end is not looked at.
+        # Nothing beyond the end is used.
         self.at = np.minimum(self.head + self.size, stop)
         self.odd |= self.head + self.size > stop
         length = length.copy()

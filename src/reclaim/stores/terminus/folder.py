@@ -93,14 +93,14 @@ class StoreFolder:
         last_check: LastCheck = unchecked,
     ) -> None:
         """Move a directory with its files; never replace an existing target."""
-        (here, name), (there, new_name) = _split(source), _split(target)
-        with self.open(here) as origin, self.open(there, create=True) as goal:
+        (source_folder, name), (target_folder, new_name) = _split(source), _split(target)
+        with self.open(source_folder) as origin, self.open(target_folder, create=True) as goal:
             with self.open(source) as layer:
-                found = sum(status.st_size for _, status in self._files(layer, source))
-            if found != size:
-                raise Corrupt(f"{self.root / source} has {found} bytes instead of {size}")
+                actual = sum(status.st_size for _, status in self._files(layer, source))
+            if actual != size:
+                raise Corrupt(f"{self.root / source} has {actual} bytes instead of {size}")
             if fresh is not None:
-                # Before it moves: wherever it is found after a crash, it is not older than this.
+                # Before the move: after a crash, the directory is this new at either address.
                 exact = to_micros(fresh) * 1000
                 os.utime(name, ns=(exact, exact), dir_fd=origin, follow_symlinks=False)
             try:
@@ -109,7 +109,7 @@ class StoreFolder:
                 last_check()
                 os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)
                 return
-        # It was made again, or brought back before.
+        # It was created again, or restored before.
         self.drop_copy(source, target, last_check)
 
     def drop_copy(self, source: str, target: str, last_check: LastCheck = unchecked) -> None:
@@ -151,9 +151,9 @@ class StoreFolder:
             os.close(handle)
         os.rmdir(name, dir_fd=outer)
 
-    def same(self, one: str, other: str) -> bool:
+    def same(self, first: str, second: str) -> bool:
         """Whether two objects have the same contents, byte by byte."""
-        pieces, others = self.contents(one), self.contents(other)
+        pieces, others = self.contents(first), self.contents(second)
         while True:
             piece = next(pieces, None)
             if piece != next(others, None):

@@ -16,7 +16,7 @@ from reclaim.stores.format import QUARANTINE, RECORD, WORK, DecodesSnapshots
 from reclaim.stores.named_containers import NamedContainers
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
 from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, SHARD_SIZE, stem
-from reclaim.stores.terminus.reading import read_layers, told
+from reclaim.stores.terminus.reading import bare_objects, read_layers
 from reclaim.stores.terminus.view import LayerView, is_shard
 
 LAYER, ROLLUP_FILE, UNKNOWN = "layer", "rollup", "unknown"
@@ -46,7 +46,7 @@ class TerminusFormat(DecodesSnapshots):
 
     @property
     def order(self) -> Sequence[str]:
-        # A layer that is loaded through another one must not point at nothing.
+        # A layer loaded through a rollup must not lose it.
         return ROLLUP_FILE, LAYER, WORK, RECORD
 
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
@@ -57,9 +57,9 @@ class TerminusFormat(DecodesSnapshots):
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         inside = pc.starts_with(addresses, self.prefix)
-        # Counted in characters, and no pattern: the folder may have any name.
+        # By length instead of a pattern: the folder may have any name.
         below = pc.utf8_slice_codeunits(addresses, len(self.prefix))
-        aside = f"{OURS}/{QUARANTINE}/"
+        folder = f"{OURS}/{QUARANTINE}/"
 
         def like(pattern: str, text: pa.Array = below) -> pa.Array:
             return pc.and_(inside, pc.match_substring_regex(text, f"^{pattern}$"))
@@ -71,8 +71,8 @@ class TerminusFormat(DecodesSnapshots):
             )
 
         layer = "[0-9a-f]{3}/[0-9a-f]{40}"
-        set_aside = pc.and_(pc.starts_with(below, aside), inside)
-        home = pc.replace_substring_regex(below, rf"^{re.escape(aside)}[^/]+/", "")
+        set_aside = pc.and_(pc.starts_with(below, folder), inside)
+        original = pc.replace_substring_regex(below, rf"^{re.escape(folder)}[^/]+/", "")
         kind = pc.case_when(
             pc.make_struct(
                 pc.and_(like(rf"{layer}(\.larch)?"), in_shard(below)),
@@ -83,8 +83,10 @@ class TerminusFormat(DecodesSnapshots):
                 pc.and_(
                     set_aside,
                     pc.or_(
-                        pc.and_(like(rf"{layer}(\.larch|\.rollup\.hex)?", home), in_shard(home)),
-                        like(rf"\{OURS}/runs/.+", home),
+                        pc.and_(
+                            like(rf"{layer}(\.larch|\.rollup\.hex)?", original), in_shard(original)
+                        ),
+                        like(rf"\{OURS}/runs/.+", original),
                     ),
                 ),
             ),
@@ -125,14 +127,14 @@ class TerminusFormat(DecodesSnapshots):
         view = self.view(storage)
         addresses = [address for keys in ranges for address in view.addresses(keys)]
         rollups = {address for address in addresses if address.endswith(ROLLUP)}
-        # What goes while it is listed was not there.
+        # Objects deleted during the listing are omitted.
         return read_layers(view, addresses, rollups).rows
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
         """Some layers, by the address of their archive or directory."""
         view = self.view(storage)
-        beside = (address.removesuffix(ARCHIVE) + ROLLUP for address in addresses)
-        found = read_layers(view, addresses, {one[0] for one in view.there(beside)})
-        # Whoever asked has seen them, so that to have gone is a fault.
-        gone = [(address, 0, 0) for address in found.gone]
-        return pa.concat_tables([found.rows, told(gone, fault="it is not there any more")])
+        rollups = (address.removesuffix(ARCHIVE) + ROLLUP for address in addresses)
+        result = read_layers(view, addresses, {facts[0] for facts in view.there(rollups)})
+        # The caller has seen them, so a missing object is a fault.
+        gone = [(address, 0, 0) for address in result.gone]
+        return pa.concat_tables([result.rows, bare_objects(gone, fault="it is not there any more")])

@@ -140,13 +140,13 @@ def reach(
                 queue.append(layer)
         for layer in islice(queue, at, None):
             if layer in graph.faults:
-                found, fault = graph.ids[layer], graph.faults[layer]
+                id, fault = graph.ids[layer], graph.faults[layer]
                 if fault is None and sparing:
                     lacking.add(layer)
                 elif fault is None and allow_missing and layer not in words:
                     lost[layer] = sources[layer]
                 elif not sparing:
-                    raise _unusable(found, fault, reached.chain(found))
+                    raise _unusable(id, fault, reached.chain(id))
                 continue
             for edge, targets in single:
                 target = targets[layer]
@@ -161,8 +161,10 @@ def reach(
 
     follow(words, sparing=False)
     firm = len(queue)
-    also = {graph.numbers[one]: why for one, why in (spared or {}).items()}
-    reached.roots.update((one, why) for one, why in also.items() if sources[one] == _UNREACHED)
+    also = {graph.numbers[id]: why for id, why in (spared or {}).items()}
+    reached.roots.update(
+        (layer, why) for layer, why in also.items() if sources[layer] == _UNREACHED
+    )
     follow(also, sparing=True)
     gone = {*lost, *lacking}
     if not gone:

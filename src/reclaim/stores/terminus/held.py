@@ -11,8 +11,8 @@ from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.terminus.format import TerminusFormat
+from reclaim.stores.terminus.label_files import read_labels
 from reclaim.stores.terminus.observing import TerminusObserver
-from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import NOT_THERE
 
 
@@ -34,7 +34,7 @@ class HeldTerminus(HeldSidecar, HeldQuarantine):
         observer = self._observer
         named = {label.layer for label in read_labels(observer.folder)}
         named |= {lease.snapshot for lease in observer.leases.valid(observer.clock.now())}
-        return super().condemn({one: rule for one, rule in rules.items() if one not in named})
+        return super().condemn({layer: rule for layer, rule in rules.items() if layer not in named})
 
     def release(self, ids: Collection[SnapshotId]) -> None:
         """Release reached layers, including condemned layers.
@@ -74,11 +74,11 @@ class HeldTerminus(HeldSidecar, HeldQuarantine):
         lacks = any(fault and fault.endswith(NOT_THERE) for fault in faults.values())
         others = any(run.undoable and run.id != run_id for run in self._records.all())
         complete = complete and not (lacks and others)
-        self._bring_back(run_id, list(faults) if complete else loadable)
+        self._remove_restored(run_id, list(faults) if complete else loadable)
         if not complete:
             return Restored(len(loadable), (), named)
         view = survey.view
-        # Before the run ends: what cannot be listed here leaves the undo to be repeated.
+        # Before the run ends: if this listing fails, the undo can be repeated.
         strays = view.strays(self._format.quarantine_path(run_id).rstrip("/"))
         named += (f"{view.path(stray)} belongs to no layer, and was left there" for stray in strays)
         self._end(run_id)

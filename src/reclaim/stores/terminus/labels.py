@@ -78,5 +78,5 @@ def format_label(label: Label) -> bytes:
 
 def missing_system(labels: Iterable[Label]) -> list[str]:
     """Labels of a server's own graphs which are missing, or have no layer."""
-    found = {label.name for label in labels if label.layer is not None}
-    return [name for name in SYSTEM if name not in found]
+    present = {label.name for label in labels if label.layer is not None}
+    return [name for name in SYSTEM if name not in present]

@@ -42,7 +42,7 @@ class Layer:
 
     def needs(self) -> Sequence[SnapshotId]:
         """Layers required for loading it."""
-        return [one for one in (self.parent, self.rollup) if one is not None]
+        return [layer for layer in (self.parent, self.rollup) if layer is not None]
 
 
 def is_id(text: str) -> bool:
@@ -92,7 +92,7 @@ def decode_parts(
     """Decode a layer from the parts of an archive of ``size`` bytes named by ``larch.needed``."""
     try:
         check_complete(archive, size)
-        found = Layer(
+        decoded = Layer(
             layer,
             parent=None if parent is None else parse_parent(parent),
             names=_names(values),
@@ -100,7 +100,7 @@ def decode_parts(
         )
     except Corrupt as fault:
         raise _of(layer, fault) from None
-    return found if rollup is None else with_rollup(found, rollup)
+    return decoded if rollup is None else with_rollup(decoded, rollup)
 
 
 def decode_directory(
@@ -126,7 +126,7 @@ def decode_directory(
             raise Corrupt(f"its directory is incomplete: {min(missing)} is missing")
         if BASE_MARK in names and PARENT_FILE in names:
             raise Corrupt("it has a parent and is a base layer")
-        found = Layer(
+        decoded = Layer(
             layer,
             parent=parse_parent(files[PARENT_FILE]) if PARENT_FILE in names else None,
             names=_names(files[VALUES_FILE]),
@@ -134,7 +134,7 @@ def decode_directory(
         )
     except Corrupt as fault:
         raise _of(layer, fault) from None
-    return with_rollup(found, files[ROLLUP_FILE]) if ROLLUP_FILE in names else found
+    return with_rollup(decoded, files[ROLLUP_FILE]) if ROLLUP_FILE in names else decoded
 
 
 def with_rollup(layer: Layer, data: bytes) -> Layer:
@@ -159,7 +159,7 @@ def parse_rollup(data: bytes) -> SnapshotId:
 
 
 def _names(values: bytes) -> tuple[SnapshotId, ...]:
-    # A cast, for there may be a great many.
+    # A cast: there may be very many ids.
     return cast("tuple[SnapshotId, ...]", find_ids(values))
 
 

@@ -50,9 +50,9 @@ class Layers:
         ignored.
         """
         objects = rows.filter(pc.is_valid(rows.column("id"))).combine_chunks()
-        coded = _one(objects, "id").dictionary_encode()
+        coded = _column(objects, "id").dictionary_encode()
         number, ids = coded.indices.to_numpy(), coded.dictionary
-        address = _one(objects, "address")
+        address = _column(objects, "address")
         archive, rollup = (_flags(pc.ends_with(address, end)) for end in (ARCHIVE, ROLLUP))
         changed = np.zeros(len(ids), np.int64)
         times = objects.column("last_modified").cast(pa.int64()).to_numpy()
@@ -66,10 +66,10 @@ class Layers:
         return cls(
             rows,
             graph,
-            ids=_one(layers, "id"),
-            addresses=_one(layers, "address"),
+            ids=_column(layers, "id"),
+            addresses=_column(layers, "address"),
             changed=changed[there],
-            unread=_flags(pc.equal(_one(layers, "note"), UNREAD)),
+            unread=_flags(pc.equal(_column(layers, "note"), UNREAD)),
             unknown=unknown,
         )
 
@@ -106,12 +106,12 @@ class Layers:
 
 
 def _graph(layers: pa.Table) -> tuple[Graph, Unknown]:
-    ids = _one(layers, "id")
+    ids = _column(layers, "id")
     count = len(ids)
-    names = _one(layers, "names")
-    needed = pa.concat_arrays([_one(layers, "parent"), _one(layers, "through")])
+    names = _column(layers, "names")
+    needed = pa.concat_arrays([_column(layers, "parent"), _column(layers, "through")])
     named = pc.list_flatten(names)
-    # All at once: each time that something is looked up among ids they are hashed anew.
+    # In a single lookup: every lookup hashes all ids again.
     numbers = _numbers(pa.concat_arrays([needed, named]), ids)
     needs, number = numbers[: 2 * count], numbers[2 * count :]
     absent = needed.filter(pa.array(needs == NONE)).drop_null().unique()
@@ -119,7 +119,7 @@ def _graph(layers: pa.Table) -> tuple[Graph, Unknown]:
         among = _numbers(needed, absent)
         needs = np.where(among == NONE, needs, count + among)
     known: list[SnapshotId] = pa.concat_arrays([ids, absent]).to_pylist()
-    # An id that is held as data and is no layer's is no edge.
+    # An id held as data without a matching layer is not an edge.
     there = number != NONE
     owner = np.repeat(np.arange(count), pc.fill_null(pc.list_value_length(names), 0).to_numpy())
     starts = np.concatenate(([0], np.cumsum(np.bincount(owner[there], minlength=count))))
@@ -133,7 +133,7 @@ def _graph(layers: pa.Table) -> tuple[Graph, Unknown]:
         rollup=needs[count:].tolist() + none,
         starts=starts.tolist() + [len(data)] * len(absent),
         names=data,
-        rolled_up=_flags(pc.equal(_one(layers, "note"), ROLLED_UP)).tolist()
+        rolled_up=_flags(pc.equal(_column(layers, "note"), ROLLED_UP)).tolist()
         + [False] * len(absent),
         faults={**_faults(layers), **dict.fromkeys(range(count, len(known)))},
     )
@@ -141,22 +141,22 @@ def _graph(layers: pa.Table) -> tuple[Graph, Unknown]:
 
 
 def _faults(layers: pa.Table) -> dict[int, str | None]:
-    faults = _one(layers, "fault")
+    faults = _column(layers, "fault")
     at = np.flatnonzero(_flags(pc.is_valid(faults)))
     return dict(zip(at.tolist(), faults.take(pa.array(at)).to_pylist(), strict=True))
 
 
-def _numbers(found: pa.Array, ids: pa.Array) -> Numbers:
+def _numbers(values: pa.Array, ids: pa.Array) -> Numbers:
     """Positions of ids in an array; ``NONE`` for missing ids and nulls."""
-    # Null is found only where null is, and no id is.
-    return np.asarray(pc.fill_null(pc.index_in(found, ids), NONE), np.int64)
+    # A null matches only nulls, and ids contain none.
+    return np.asarray(pc.fill_null(pc.index_in(values, ids), NONE), np.int64)
 
 
-def _flags(found: pa.Array) -> Flags:
-    return np.asarray(pc.fill_null(found, False), np.bool_)
+def _flags(values: pa.Array) -> Flags:
+    return np.asarray(pc.fill_null(values, False), np.bool_)
 
 
-def _one(table: pa.Table, name: str) -> pa.Array:
+def _column(table: pa.Table, name: str) -> pa.Array:
     """A column as a single chunk."""
     column = table.column(name)
     if column.num_chunks == 1:

@@ -33,8 +33,8 @@ class LogArray:
         first = index * self.width
         last = first + self.width
         end = (last + 7) >> 3
-        found = int.from_bytes(self.data[self.start + (first >> 3) : self.start + end], "big")
-        return (found >> ((end << 3) - last)) & ((1 << self.width) - 1)
+        value = int.from_bytes(self.data[self.start + (first >> 3) : self.start + end], "big")
+        return (value >> ((end << 3) - last)) & ((1 << self.width) - 1)
 
     def values(self) -> list[int]:
         return [self[index] for index in range(self.length)]

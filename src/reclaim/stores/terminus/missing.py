@@ -51,7 +51,7 @@ def find_missing(
             whole = graphs.values(owner)
             held = ids.filter(pa.array(owners == owner)).to_pylist()
             name = layers.graph.ids[owner]
-            missing |= {SnapshotId(one): name for one in held if one in whole}
+            missing |= {SnapshotId(id): name for id in held if id in whole}
     return missing
 
 
@@ -66,16 +66,16 @@ class _Graphs:
     def names_layers(self, layer: int) -> bool:
         """Whether a layer or an ancestor of it has the predicate of ids."""
         walked: list[int] = []
-        at, found = layer, False
-        while at != NONE and at < len(self._layers) and not found:
+        at, has_ids = layer, False
+        while at != NONE and at < len(self._layers) and not has_ids:
             if at in self._known:
-                found = self._known[at]
+                has_ids = self._known[at]
                 break
             walked.append(at)
-            found = IDENTIFIER in tfc.entries(self._read(at, PREDICATES))
+            has_ids = IDENTIFIER in tfc.entries(self._read(at, PREDICATES))
             at = self._layers.graph.parent[at]
-        self._known |= dict.fromkeys(walked, found)
-        return found
+        self._known |= dict.fromkeys(walked, has_ids)
+        return has_ids
 
     def values(self, layer: int) -> frozenset[str]:
         """Values shaped like ids, without the quotes of older versions."""

@@ -23,16 +23,18 @@ Quarantined = Mapping[SnapshotId, Sequence[str]]
 
 
 def with_quarantined(
-    found: Layers, quarantines: Iterable[Quarantined], survey: LayerSurvey, reader: Reader
+    in_store: Layers, quarantines: Iterable[Quarantined], survey: LayerSurvey, reader: Reader
 ) -> Layers:
     """Layers of a store, with layers found only in quarantine.
 
     A layer readable in its place is taken from there, otherwise from quarantine.
     """
-    tops = [_top(objects) for layers in quarantines for objects in layers.values()]
-    aside = survey.read([top for top in tops if top], reader)
-    aside = aside.filter(pc.invert(pc.is_in(aside.column("id"), found.readable())))
-    return Layers.of(pa.concat_tables([found.rows, aside])) if aside.num_rows else found
+    addresses = [
+        _readable_address(objects) for layers in quarantines for objects in layers.values()
+    ]
+    rows = survey.read([address for address in addresses if address], reader)
+    rows = rows.filter(pc.invert(pc.is_in(rows.column("id"), in_store.readable())))
+    return Layers.of(pa.concat_tables([in_store.rows, rows])) if rows.num_rows else in_store
 
 
 def find_promised(quarantines: Iterable[Quarantined], survey: LayerSurvey) -> set[SnapshotId]:
@@ -44,7 +46,12 @@ def find_promised(quarantines: Iterable[Quarantined], survey: LayerSurvey) -> se
     promised: set[SnapshotId] = set()
     for layers in quarantines:
         promised.update(layers)
-        files = [one for objects in layers.values() for one in objects if one.endswith(ROLLUP)]
+        files = [
+            address
+            for objects in layers.values()
+            for address in objects
+            if address.endswith(ROLLUP)
+        ]
         promised.update(rollup for file in files if (rollup := survey.rollup_in(file)))
     return promised
 
@@ -52,11 +59,14 @@ def find_promised(quarantines: Iterable[Quarantined], survey: LayerSurvey) -> se
 def needed_by(promised: Collection[SnapshotId], layers: Layers) -> frozenset[SnapshotId]:
     """Promised layers and their existing dependencies."""
     there = {layer: "promised by a run" for layer in promised if layer in layers}
-    # What is lost already cannot be kept, and stops nobody: an undo names it.
+    # Lost layers cannot be kept, and are not an error here: an undo reports them.
     return graph.reach(layers.graph, {}, spared=there, allow_missing=True).ids
 
 
-def _top(objects: Collection[str]) -> str | None:
+def _readable_address(objects: Collection[str]) -> str | None:
     """Object to read of a quarantined layer; None if only its rollup file is quarantined."""
-    tops = [one for one in objects if not one.endswith(ROLLUP)]
-    return next((one for one in tops if one.endswith(ARCHIVE)), tops[0] if tops else None)
+    readable = [address for address in objects if not address.endswith(ROLLUP)]
+    return next(
+        (address for address in readable if address.endswith(ARCHIVE)),
+        readable[0] if readable else None,
+    )

@@ -32,9 +32,9 @@ from reclaim.stores.terminus.layer import (
 )
 from reclaim.stores.terminus.view import Facts, LayerView
 
-WHOLE = 64 * 1024
+SMALL_BYTES = 64 * 1024
 """Maximum size of archives read completely."""
-TOGETHER = 32 * 1024 * 1024
+BATCH_BYTES = 32 * 1024 * 1024
 """Approximate number of bytes of archives held in memory at a time."""
 ROLLED_UP = "rolled up"
 UNREAD = "unread"
@@ -63,7 +63,7 @@ def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[s
     root, device = str(view.root), view.folder.device
     tables: list[pa.Table] = []
     others: list[str] = []
-    rest: list[Facts] = []
+    unplain: list[Facts] = []
     archives: list[tuple[Facts, bytes]] = []
     held = 0
 
@@ -71,7 +71,7 @@ def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[s
         nonlocal held
         table, left = _decode(view, archives, rollups)
         tables.append(table)
-        rest.extend(left)
+        unplain.extend(left)
         archives.clear()
         held = 0
 
@@ -80,24 +80,24 @@ def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[s
             others.append(address)
             continue
         try:
-            size, changed, data = _whole(f"{root}/{address}", device)
+            size, changed, data = _read_small(f"{root}/{address}", device)
         except OSError:
             others.append(address)
             continue
         archives.append(((address, size, changed), data))
         held += len(data)
-        if held > TOGETHER:
+        if held > BATCH_BYTES:
             decode()
     decode()
     there = view.there(others)
     gone = {*others}.difference(address for address, _, _ in there)
-    tables.append(_read_each(view, [*rest, *there], rollups))
+    tables.append(_read_each(view, [*unplain, *there], rollups))
     return ReadLayers(pa.concat_tables(tables), sorted(gone))
 
 
-def told(objects: Iterable[Facts], *, fault: str | None = None) -> pa.Table:
+def bare_objects(objects: Iterable[Facts], *, fault: str | None = None) -> pa.Table:
     """Objects as ``SNAPSHOTS`` without references, optionally with a fault."""
-    return _rows([(*one, layer_of(one[0]), None, None, None, None, fault) for one in objects])
+    return _rows([(*facts, layer_of(facts[0]), None, None, None, None, fault) for facts in objects])
 
 
 def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> Layer:
@@ -123,8 +123,8 @@ def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> 
         rolled = os.path.lexists(rollup)
     beside = _read(rollup, LONGEST_ID_FILE) if rolled else None
     with open(os.open(path, READ), "rb", buffering=0) as file:  # noqa: PTH123
-        head = file.read(WHOLE) or b""
-        if len(head) < WHOLE:
+        head = file.read(SMALL_BYTES) or b""
+        if len(head) < SMALL_BYTES:
             return decode_archive(layer, head, rollup=beside)
         size = os.fstat(file.fileno()).st_size
         archive, values, parent = open_archive(layer, head, size)
@@ -162,7 +162,7 @@ def _decode(
     addresses, sizes, times = zip(*listed, strict=True)
     ids = [layer_of(address) for address in addresses]
     batch = decode_archives(data)
-    plain = batch.plain & np.array([one is not None for one in ids])
+    plain = batch.plain & np.array([id is not None for id in ids])
     through: list[SnapshotId | None] = [None] * len(listed)
     for at, address in enumerate(addresses):
         rollup = address[: -len(ARCHIVE)] + ROLLUP
@@ -181,9 +181,9 @@ def _read_each(view: LayerView, listed: Sequence[Facts], rollups: Collection[str
     """Any objects as ``SNAPSHOTS``, read singly."""
     rows = []
     for address, size, changed in listed:
-        found = layer_of(address)
+        id = layer_of(address)
         layer, fault, note = None, None, None
-        if found is not None and not address.endswith(ROLLUP):
+        if id is not None and not address.endswith(ROLLUP):
             try:
                 beside = address.removesuffix(ARCHIVE) + ROLLUP in rollups
                 layer = read_layer(view, address, rolled=beside)
@@ -191,7 +191,7 @@ def _read_each(view: LayerView, listed: Sequence[Facts], rollups: Collection[str
                 note = UNREAD if isinstance(error, OSError | MemoryError) else None
                 fault = str(error) or f"it is too large to be read here ({size} bytes)"
         refers = (None, None, None, note) if layer is None else _refers(layer)
-        rows.append((address, size, changed, found, *refers, fault))
+        rows.append((address, size, changed, id, *refers, fault))
     return _rows(rows)
 
 
@@ -205,13 +205,13 @@ def _rows(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 def _table(columns: Iterable[Any]) -> pa.Table:
     arrays = (
-        found if isinstance(found, pa.Array) else pa.array(found, field.type)
-        for found, field in zip(columns, SNAPSHOTS, strict=True)
+        column if isinstance(column, pa.Array) else pa.array(column, field.type)
+        for column, field in zip(columns, SNAPSHOTS, strict=True)
     )
     return pa.table(list(arrays), schema=SNAPSHOTS)
 
 
-def _whole(path: str, device: int) -> tuple[int, int, bytes]:
+def _read_small(path: str, device: int) -> tuple[int, int, bytes]:
     """Size and time of a file, and its bytes if it is small.
 
     Up to one byte beyond its size is read; whether the file is complete follows from its header.
@@ -222,7 +222,7 @@ def _whole(path: str, device: int) -> tuple[int, int, bytes]:
         if status.st_dev != device or not stat.S_ISREG(status.st_mode):
             raise OSError(f"{path} is not a file of the store")
         size = status.st_size
-        data = os.read(handle, size + 1) if size < WHOLE else b""
+        data = os.read(handle, size + 1) if size < SMALL_BYTES else b""
     finally:
         os.close(handle)
     return size, changed_at(status, path), data
@@ -234,10 +234,10 @@ def _read(path: str, most: int | None) -> bytes:
 
 
 def _span(handle: int, start: int, end: int) -> bytes:
-    found = b""
-    while len(found) < end - start:
-        piece = os.pread(handle, end - start - len(found), start + len(found))
+    data = b""
+    while len(data) < end - start:
+        piece = os.pread(handle, end - start - len(data), start + len(data))
         if not piece:
             raise Corrupt("an archive was cut off while it was read")
-        found += piece
-    return found
+        data += piece
+    return data

@@ -29,9 +29,9 @@ from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import OURS, ROLLUP, layer_of
 from reclaim.stores.terminus.format import TerminusFormat
 from reclaim.stores.terminus.held import HeldTerminus
+from reclaim.stores.terminus.label_files import read_labels
 from reclaim.stores.terminus.layer import is_id
 from reclaim.stores.terminus.observing import TerminusObserver
-from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import LayerSurvey
 from reclaim.urls import normalize
 
@@ -63,21 +63,21 @@ class TerminusStore(
         storage: Storage | None = None,
         allow_missing: bool = False,
     ) -> None:
-        found = folder.expanduser().resolve()
-        if not found.is_dir():
+        resolved = folder.expanduser().resolve()
+        if not resolved.is_dir():
             raise NotFound(f"there is no folder {folder}", hint="name the folder of the store")
-        if not str(found).isprintable():
+        if not str(resolved).isprintable():
             raise Refused(
-                f"the name of the folder {str(found)!r} has characters that no address can have",
+                f"the name of the folder {str(resolved)!r} has characters that no address can have",
                 hint="rename the folder",
             )
-        if found.parent == found:
+        if resolved.parent == resolved:
             raise InvalidInput("the root of a disk cannot be a store", hint="name its folder")
-        self.folder = found
-        self.name = found.name
-        self.uid = normalize(str(found))
+        self.folder = resolved
+        self.name = resolved.name
+        self.uid = normalize(str(resolved))
         self.clock = clock or SystemClock()
-        self.format = TerminusFormat(normalize(str(found.parent)), found.name)
+        self.format = TerminusFormat(normalize(str(resolved.parent)), resolved.name)
         inner = storage or ObjectStorage.open(self.format.root)
         self._view = self.format.view(inner)
         self.storage = self._view
@@ -86,7 +86,7 @@ class TerminusStore(
         self._leases = self._sidecar.leases
         self._survey = LayerSurvey(self.format, self.storage)
         self._observer = TerminusObserver(
-            found,
+            resolved,
             self.clock,
             self._survey,
             self._leases,
@@ -114,22 +114,31 @@ class TerminusStore(
     def clean(self) -> None:
         self._sidecar.clean()
 
-    # Order, and the way back
+    # Order and undo
 
     def in_order(self, addresses: Sequence[str], reader: Reader) -> Sequence[str]:
         """Children before parents, layers before their rollups, rollup files first."""
         by_layer: dict[SnapshotId | None, list[str]] = {}
-        for address in sorted(addresses, key=lambda one: not one.endswith(ROLLUP)):
+        for address in sorted(addresses, key=lambda address: not address.endswith(ROLLUP)):
             by_layer.setdefault(layer_of(address), []).append(address)
-        tops = {one: mine[-1] for one, mine in by_layer.items() if one is not None}
-        found = self._observer.read(
-            {one: top for one, top in tops.items() if not top.endswith(ROLLUP)}, reader
+        last_address = {
+            layer: objects[-1] for layer, objects in by_layer.items() if layer is not None
+        }
+        layer_graph = self._observer.read(
+            {
+                layer: address
+                for layer, address in last_address.items()
+                if not address.endswith(ROLLUP)
+            },
+            reader,
         ).graph
-        known = [found.numbers[one] for one in tops if one in found.numbers]
-        order = [found.ids[one] for one in graph.deletion_order(found, known)]
-        # What is not a layer's, or a rollup file whose layer is elsewhere: no order is known.
-        first = [one for one in by_layer if one not in found.numbers]
-        return [address for one in (*first, *order) for address in by_layer[one]]
+        known = [
+            layer_graph.numbers[layer] for layer in last_address if layer in layer_graph.numbers
+        ]
+        order = [layer_graph.ids[layer] for layer in graph.deletion_order(layer_graph, known)]
+        # Other objects, or a rollup file without its layer: the order is unknown.
+        unknown = [layer for layer in by_layer if layer not in layer_graph.numbers]
+        return [address for layer in (*unknown, *order) for address in by_layer[layer]]
 
     def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
         """Without containers: ``restore`` itself checks whether a layer can be loaded."""
@@ -141,7 +150,7 @@ class TerminusStore(
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
         """Quarantined objects of a run referenced by labels, leases or layers: a second mark."""
-        # By their folders: what a run has aside counts, whatever its record says.
+        # By folders: quarantined objects count regardless of the run's record.
         others = self._view.quarantined_runs()
         return self._observer.needed(run_id, others, self._promised(besides=run_id), reader)
 

@@ -37,7 +37,7 @@ class LayerSurvey:
         """Addresses of all objects in the shards named like a layer's object."""
         shards = self._view.shards()
         names = [
-            pa.array([f"{shard}/{one}" for one in self._view.names(shard)], pa.string())
+            pa.array([f"{shard}/{name}" for name in self._view.names(shard)], pa.string())
             for shard in shards
         ]
         addresses = pa.concat_arrays([pa.array([], pa.string()), *names])
@@ -56,17 +56,17 @@ class LayerSurvey:
         the dependencies of a layer, once the layer was read. Unreadable layers may have been in the
         middle of a write, and are read again.
         """
-        found = listed
-        come: Sequence[str] = [*self._come(listed, named), *listed.broken()]
+        layers = listed
+        added: Sequence[str] = [*self._added(listed, named), *listed.broken()]
         looked_for: set[SnapshotId] = set()
         while True:
-            if come:
-                found = Layers.of(pa.concat_tables([found.rows, self.read(come, reader)]))
-            missing = set(found.missing()) - looked_for
+            if added:
+                layers = Layers.of(pa.concat_tables([layers.rows, self.read(added, reader)]))
+            missing = set(layers.missing()) - looked_for
             if not missing:
-                return found
+                return layers
             looked_for |= missing
-            come = self._there(missing)
+            added = self._existing(missing)
 
     def read(self, addresses: Sequence[str], reader: Reader) -> pa.Table:
         """Read objects at any address, as ``SNAPSHOTS``."""
@@ -77,15 +77,15 @@ class LayerSurvey:
             raise Corrupt(f"{len(addresses)} objects were to be read and {rows.num_rows} were")
         return rows
 
-    def aside(self, run_id: str) -> dict[SnapshotId, list[str]]:
+    def quarantined(self, run_id: str) -> dict[SnapshotId, list[str]]:
         """Quarantined objects of a run, by layer."""
-        found: dict[SnapshotId, list[str]] = {}
+        by_layer: dict[SnapshotId, list[str]] = {}
         shards, _ = self._view.folders(self.format.quarantine_path(run_id).rstrip("/"))
         for shard in shards:
-            for one in self._view.list(shard):
-                if layer := layer_of(one.address):
-                    found.setdefault(layer, []).append(one.address)
-        return found
+            for stored in self._view.list(shard):
+                if layer := layer_of(stored.address):
+                    by_layer.setdefault(layer, []).append(stored.address)
+        return by_layer
 
     def rollup_in(self, file: str) -> SnapshotId | None:
         """Layer named by a rollup file; None if the file holds no id or is missing."""
@@ -97,49 +97,53 @@ class LayerSurvey:
     def fault(self, layer: SnapshotId) -> str | None:
         """Reason why a layer cannot be loaded; None if it can."""
         try:
-            found = read_layer(self._view, self._top(layer))
+            decoded = read_layer(self._view, self._readable_address(layer))
         except FileNotFoundError:
             return f"it {NOT_THERE}"
         except (Corrupt, UnknownVersion, OSError) as error:
             return str(error)
-        missing = [one for one in found.needs() if not self._there([one], (ARCHIVE, ""))]
+        missing = [
+            needed for needed in decoded.needs() if not self._existing([needed], (ARCHIVE, ""))
+        ]
         return f"it needs {missing[0]}, which {NOT_THERE}" if missing else None
 
     def needs(self, layer: SnapshotId) -> Collection[SnapshotId]:
         """A layer and all layers referenced from it, read now; includes ids which may not be
         layers.
         """
-        wanted, must, absent = {layer}, {layer}, set[SnapshotId]()
+        wanted, required, absent = {layer}, {layer}, set[SnapshotId]()
         waiting = [layer]
         while waiting:
-            one = waiting.pop()
+            current = waiting.pop()
             try:
-                found = read_layer(self._view, self._top(one))
+                decoded = read_layer(self._view, self._readable_address(current))
             except (FileNotFoundError, NotFound):
-                absent.add(one)
+                absent.add(current)
                 continue
-            must.update(found.needs())
-            new = {*found.needs(), *found.names} - wanted
+            required.update(decoded.needs())
+            new = {*decoded.needs(), *decoded.names} - wanted
             wanted |= new
             waiting += new
-        if lost := absent & must:
-            one = min(lost)
-            raise Gone(f"there is no layer {one}", hint="it may have been collected", layer=one)
+        if lost := absent & required:
+            current = min(lost)
+            raise Gone(
+                f"there is no layer {current}", hint="it may have been collected", layer=current
+            )
         return wanted
 
-    def _come(self, listed: Layers, named: pa.Array) -> Sequence[str]:
+    def _added(self, listed: Layers, named: pa.Array) -> Sequence[str]:
         """Objects of layers created since the listing."""
-        # That a layer was missing, and is here now, ``complete`` finds out by itself.
+        # Layers missing before and present now are handled by ``complete``.
         known = pc.is_in(self._layers(named), pa.array(listed.graph.ids, pa.string()))
-        come: list[str] = named.filter(pc.invert(known)).to_pylist()
-        return come
+        added: list[str] = named.filter(pc.invert(known)).to_pylist()
+        return added
 
     def _layers(self, named: pa.Array) -> pa.Array:
         """Layer of each of some objects in the shards."""
         start = len(self.format.prefix) + STEM_SIZE - ID_SIZE
         return pc.utf8_slice_codeunits(named, start, start + ID_SIZE)
 
-    def _there(
+    def _existing(
         self, layers: Iterable[SnapshotId], ends: Collection[str] = (ARCHIVE, "", ROLLUP)
     ) -> Sequence[str]:
         """Return the existing objects among the possible objects of some layers."""
@@ -147,6 +151,6 @@ class LayerSurvey:
         each = (base + end for base in bases for end in ends)
         return [address for address, _, _ in self._view.there(each)]
 
-    def _top(self, layer: SnapshotId) -> str:
+    def _readable_address(self, layer: SnapshotId) -> str:
         base = f"{self.format.prefix}{stem(layer)}"
         return base + ARCHIVE if self._view.path(base + ARCHIVE).exists() else base

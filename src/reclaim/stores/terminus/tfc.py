@@ -33,7 +33,7 @@ def find_ids(data: bytes) -> tuple[str, ...]:
     Current versions store an id as the bare digits. Stores converted from older versions hold
     strings in quotes, so a run counts anywhere in an entry: additional names only keep more layers.
     """
-    found: list[bytes] = []
+    ids: list[bytes] = []
     end = len(data) - TRAILER
     at = count = 0
     try:
@@ -58,20 +58,20 @@ def find_ids(data: bytes) -> tuple[str, ...]:
                     longest = length
             count += more + 1
             if longest < ID_SIZE:
-                # No entry of the block is long enough, so none needs to be put together.
+                # No entry of the block is long enough for an id.
                 at += sum(sizes)
                 continue
             entry = data[head : head + size]
-            found += ID.findall(entry)
+            ids += ID.findall(entry)
             for shared, own in zip(shares, sizes, strict=True):
                 entry = entry[:shared] + data[at : at + own]
                 at += own
                 if shared + own >= ID_SIZE:
-                    found += ID.findall(entry)
+                    ids += ID.findall(entry)
     except IndexError:
         raise Corrupt("a dictionary ends inside a block") from None
     _check_end(data, at, count)
-    return tuple(dict.fromkeys(map(bytes.decode, found)))
+    return tuple(dict.fromkeys(map(bytes.decode, ids)))
 
 
 def entries(data: bytes) -> Iterator[bytes]:
@@ -114,7 +114,7 @@ def _sizes(
                 raise IndexError
             return b"", b"", at
         if min(header) >= _LAST and len(header) == 2 * more:
-            # All numbers are below 128, as nearly always.
+            # All numbers are below 128: the usual case.
             header = header.translate(_SEVEN_BITS)
             return header[::2], header[1::2], at + 2 * more
     elif record is None:

@@ -41,13 +41,13 @@ from reclaim.stores.terminus.addresses import (
     stem,
 )
 from reclaim.stores.terminus.folder import StoreFolder
+from reclaim.stores.terminus.label_files import read_labels
 from reclaim.stores.terminus.layer import parse_rollup
-from reclaim.stores.terminus.roots import read_labels
 from reclaim.urls import path_of
 
 log = logging.getLogger(__name__)
 
-_OF_RUNS = (f"{OURS}/runs/", f"{OURS}/{QUARANTINE}/")
+_RUN_FOLDERS = (f"{OURS}/runs/", f"{OURS}/{QUARANTINE}/")
 
 Facts = tuple[str, int, int]
 """An object's address, its size, and the microsecond of its latest change."""
@@ -134,13 +134,13 @@ class LayerView:
         return there
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
-        found, files = self._inside(prefix)
+        subfolders, files = self._inside(prefix)
         if prefix.rpartition("/")[0] == self._runs:
-            # Only what a run may have put there, so that nothing else ever comes back or goes.
+            # Only folders created by runs, so that nothing else is restored or deleted.
             for stray in self.strays(prefix):
                 log.warning("%s belongs to no layer; it is left where it is", self.path(stray))
-            return [one for one in found if _is_of_run(one)], []
-        return found, [self.head(file) for file in files]
+            return [name for name in subfolders if _is_run_folder(name)], []
+        return subfolders, [self.head(file) for file in files]
 
     def quarantined_runs(self) -> Sequence[str]:
         """Runs with a folder in quarantine."""
@@ -151,13 +151,13 @@ class LayerView:
         strays: list[str] = []
         with suppress(NotFound):
             for address, status in self._entries(run):
-                if not (stat.S_ISDIR(status.st_mode) and _is_of_run(address)):
+                if not (stat.S_ISDIR(status.st_mode) and _is_run_folder(address)):
                     strays.append(address)
                 elif is_shard(address):
                     strays += (
-                        one
-                        for one, inside in self._entries(address)
-                        if layer_of(one) is None or stat.S_ISLNK(inside.st_mode)
+                        file
+                        for file, inside in self._entries(address)
+                        if layer_of(file) is None or stat.S_ISLNK(inside.st_mode)
                     )
         return sorted(strays)
 
@@ -204,7 +204,7 @@ class LayerView:
 
     def delete_page(self, addresses: Sequence[str]) -> None:
         self._check_unlabelled(addresses)
-        # One after the other, so that what is left after a crash is whole.
+        # In order, so that the layers left after a crash are whole.
         for address in addresses:
             self._delete(address)
 
@@ -230,7 +230,7 @@ class LayerView:
 
     def same(self, first: str, second: str) -> bool:
         if first.endswith(ROLLUP) and self._names_layer(first):
-            # It names the rollup that a layer is loaded through; the one in place is the last.
+            # A rollup file names the rollup of a layer; the file in place is the latest.
             return True
         if layer_of(first) is None:
             return self._inner.same(first, second)
@@ -258,7 +258,7 @@ class LayerView:
     def _check_takeable(self, address: str) -> None:
         """Refuse to move or delete anything but layers and files of runs, whatever a plan lists."""
         below = address.removeprefix(self._prefix)
-        if below == address or not (below.startswith(_OF_RUNS) or is_layer(below)):
+        if below == address or not (below.startswith(_RUN_FOLDERS) or is_layer(below)):
             raise OwnedAddress(
                 f"{str(self.path(address))!r} belongs to no layer and to no run, and is kept",
                 hint="the plan is not as it was made; plan it again",
@@ -287,8 +287,8 @@ class LayerView:
 
         Labels are read right before a delete: a label may have been added since the mark.
         """
-        going = [(one, layer) for one in addresses if (layer := layer_of(one))]
-        going = [(one, layer) for one, layer in going if not self._has_copy(one, layer)]
+        going = [(address, layer) for address in addresses if (layer := layer_of(address))]
+        going = [(address, layer) for address, layer in going if not self._has_copy(address, layer)]
         if not going:
             return
         labels = read_labels(self.root / self._prefix)
@@ -300,7 +300,7 @@ class LayerView:
                     "which is not in its place"
                 )
         for address, layer in going:
-            # An old rollup file is not missed by a layer that is in its place.
+            # A layer in its place does not need an old rollup file.
             if layer in named and not (address.endswith(ROLLUP) and self._is_aside(address)):
                 raise Conflict(
                     f"{address} was left, because the label {named[layer]} names its layer"
@@ -323,7 +323,7 @@ class LayerView:
 
     def _facts(self, address: str) -> tuple[int, int]:
         """Size and time of an object; refuse an object whose type contradicts its name."""
-        # Its shard was opened without following a link, when it was listed.
+        # Its shard was opened without following a link, during the listing.
         status = os.lstat(f"{self.root}/{address}")
         self.folder.check(address, status)
         if layer_of(address):
@@ -343,7 +343,7 @@ def is_shard(folder: str) -> bool:
     return SHARD.fullmatch(folder.rpartition("/")[2]) is not None
 
 
-def _is_of_run(folder: str) -> bool:
+def _is_run_folder(folder: str) -> bool:
     """Whether runs create such a folder in quarantine: for layers, or for old runs."""
     return is_shard(folder) or folder.endswith(f"/{OURS}")
 

@@ -18,7 +18,7 @@ from reclaim.stores.terminus import labels, version
 from reclaim.stores.terminus.folder import READ
 from reclaim.stores.terminus.labels import Label
 
-AWAY = "if its labels are on another host, run there: without labels live layers look dead"
+HINT = "if its labels are on another host, run there: without labels live layers look dead"
 
 ROUNDS = 20
 """Maximum number of reads of changing labels."""
@@ -35,18 +35,18 @@ def read_labels(folder: Path) -> Sequence[Label]:
     path = folder / version.FILE
     with translated("read", str(path)):
         server = version.check_version(_version(path))
-    found = _read_all(folder)
-    if not found:
-        raise Refused(f"{folder} is not a TerminusDB store: it has no *.label files", hint=AWAY)
-    if server and (missing := labels.missing_system(found)):
-        raise Refused(f"the label {missing[0]} of the server itself is missing or empty", hint=AWAY)
-    if all(label.layer is None for label in found):
-        raise Refused(f"no label of {folder} names a layer", hint=AWAY)
-    return found
+    all_labels = _read_all(folder)
+    if not all_labels:
+        raise Refused(f"{folder} is not a TerminusDB store: it has no *.label files", hint=HINT)
+    if server and (missing := labels.missing_system(all_labels)):
+        raise Refused(f"the label {missing[0]} of the server itself is missing or empty", hint=HINT)
+    if all(label.layer is None for label in all_labels):
+        raise Refused(f"no label of {folder} names a layer", hint=HINT)
+    return all_labels
 
 
 def _version(path: Path) -> bytes | None:
-    # Through a link as well: a version that is not read would count as none.
+    # Also through a link: an unread version would count as missing.
     if not os.path.lexists(path):
         return None
     with path.open("rb", buffering=0) as file:
@@ -61,10 +61,10 @@ def _read_all(folder: Path) -> Sequence[Label]:
     """
     before: Sequence[Label] | None = None
     for _ in range(ROUNDS):
-        found = _read_once(folder)
-        if found is not None and found == before:
-            return found
-        before = found
+        all_labels = _read_once(folder)
+        if all_labels is not None and all_labels == before:
+            return all_labels
+        before = all_labels
     raise OutOfTime(
         f"the labels of {folder} changed each of {ROUNDS} times that they were read",
         hint="nothing was deleted; run it again when fewer databases are written to",
@@ -90,9 +90,9 @@ def _read_locked(file: str) -> bytes:
                 f"the label {file!r} is a link; links in a store are not followed",
                 hint="put what it points at in its place, or remove it; nothing was deleted",
             )
-        with open(os.open(file, READ), "rb", buffering=0) as found:  # noqa: PTH123
-            _lock(file, found)
-            return found.read(LONGEST) or b""
+        with open(os.open(file, READ), "rb", buffering=0) as label:  # noqa: PTH123
+            _lock(file, label)
+            return label.read(LONGEST) or b""
 
 
 def _lock(file: str, label: FileIO) -> None:

@@ -17,13 +17,13 @@ KEPT_BY = {
 }
 
 
-def draw(found: Layers, reached: Reached) -> pa.Table:
+def draw(layers: Layers, reached: Reached) -> pa.Table:
     """Layers as ``DRAWN``. They have neither times nor messages of their own."""
-    rows = len(found)
-    parent = np.asarray(found.graph.parent[:rows], np.int64)
-    known = pa.array(found.graph.ids, pa.string())
+    rows = len(layers)
+    parent = np.asarray(layers.graph.parent[:rows], np.int64)
+    known = pa.array(layers.graph.ids, pa.string())
     columns = (
-        found.ids,
+        layers.ids,
         *(pa.nulls(rows, field.type) for field in list(DRAWN)[1:3]),
         _parents(known, parent),
         _kept_by(known, reached, rows),
@@ -43,7 +43,9 @@ def _kept_by(known: pa.Array, reached: Reached, rows: int) -> pa.Array:
     kinds = list(KEPT_BY)
     edges = {layer: edge for layer, edge in reached.edges.items() if layer < rows}
     kept = np.fromiter(edges, np.int64, len(edges))
-    edge = np.fromiter((kinds.index(one) for one in edges.values()), np.int64, len(edges))
+    edge = np.fromiter(
+        (kinds.index(edge_kind) for edge_kind in edges.values()), np.int64, len(edges)
+    )
     sources = np.asarray(reached.sources, np.int64)[kept]
     words = pa.array(list(KEPT_BY.values()), pa.string()).take(pa.array(edge))
     sentences = pc.binary_join_element_wise(words, known.take(pa.array(sources)), "")
