@@ -256,4 +256,4 @@ def test_what_went_is_told_apart_by_who_asks(tmp_path: Path) -> None:
     assert found.gone == [address]
     assert not store.format.survey(store.storage, [KeyRange(one) for one in view.shards()]).num_rows
     (row,) = store.format.snapshots(store.storage, [address]).to_pylist()
-    assert (row["id"], row["fault"]) == (layer, "it is not there any more")
+    assert (row["id"], row["fault"]) == (layer, "it was deleted")

@@ -87,7 +87,7 @@ def _find_opener(name: str) -> Callable[[str], Store] | None:
     if opener is None and separator and _SCHEME.fullmatch(scheme):
         # The name of a repository has no colon.
         raise InvalidInput(
-            f"there is no kind of store {scheme!r}",
+            f"unknown kind of store {scheme!r}",
             hint=f"write a store as SCHEME:LOCATION, with one of the schemes "
             f"{', '.join(_all_schemes())}; a repository of the catalog by its name alone",
         )
@@ -101,12 +101,12 @@ def find_several(name: str) -> Iterator[NamedStore]:
     if opener is None:
         raise InvalidInput(
             f"STORE names one repository, {name}, and --all asks for all of them",
-            hint="give one of them; or --all with SCHEME:LOCATION, where several stores are",
+            hint="use either STORE or --all; or --all with SCHEME:LOCATION for several stores",
         )
     if not isinstance(opener, FindsStores):
         raise Refused(
             f"--all cannot find the {scheme} stores of a location",
-            hint=f"leave --all out, and name each store: {scheme}:LOCATION",
+            hint=f"omit --all, and name each store: {scheme}:LOCATION",
         )
     for store_location in opener.find_all(location):
         yield NamedStore(
@@ -138,7 +138,7 @@ def find_planned(catalog: Catalog, *, name: str, uid: str) -> Store:
     except NotFound as error:
         raise PlanRefused(
             f"the plan is for the repository {name} ({uid}), which this catalog does not have",
-            hint="name the catalog that it was made with: --catalog",
+            hint="use the catalog of the plan: --catalog",
         ) from error
 
 
@@ -147,7 +147,7 @@ def check_planned(store: Store, *, kind: str, name: str, uid: str) -> None:
     if (store.kind, store.uid) != (kind, uid):
         raise PlanRefused(
             f"the plan is for {name} ({uid}), not for {store.name} ({store.uid})",
-            hint="apply it to the store that it was made for",
+            hint="apply it to its own store",
         )
 
 
@@ -173,7 +173,7 @@ def check_declared(store: Store) -> None:
         for ability in ABILITIES - declared:
             for name in sorted(set(dir(ability)) & set(dir(owner)) - known):
                 raise _incomplete(
-                    f"{owner.__name__} has {name} of {ability.__name__}, and does not declare it"
+                    f"{owner.__name__} has {name} of {ability.__name__} without declaring it"
                 )
     for ability, half in HALVES.items():
         if isinstance(store, ability) and not issubclass(handle, half):
@@ -185,7 +185,7 @@ def check_declared(store: Store) -> None:
     if store.format.sequential != isinstance(store, NeedsOtherSnapshots):
         raise _incomplete(
             f"{type(store.format).__name__} is sequential, or {type(store).__name__} declares "
-            "NeedsOtherSnapshots: the one needs the other"
+            "NeedsOtherSnapshots: both are required together"
         )
 
 

@@ -75,7 +75,7 @@ class CatalogExamination:
             ahead = StorageAhead(f"{sentence}: {some(unknown)}", hint=hint)
             return failed("partitions", ahead, name)
         return self._finding(
-            Level.OK, "partitions", "the database knows all that are in the storage"
+            Level.OK, "partitions", "all partitions of the storage are in the database"
         )
 
     def _left_over(self, seen: Roots) -> Iterator[Finding]:
@@ -86,12 +86,12 @@ class CatalogExamination:
             yield self._finding(Level.WARNING, "writers", sentence, hint)
         if in_flight := len(seen.in_flight):
             hint = "commit or reset the branches with uncommitted changes; then they are closed"
-            sentence = f"{in_flight} overdue partitions are kept for commits that did not finish"
+            sentence = f"{in_flight} overdue partitions are kept for unfinished commits"
             yield self._finding(Level.WARNING, "writers", sentence, hint)
         marks = sum(state == "provisional" for state in seen.states.values())
         if marks and self._store.lock_state() is None:
-            hint = "a run has died; the next gc, apply, undo or expire removes the marks"
-            sentence = f"{marks} commits are marked by a run that is not at work any more"
+            hint = "a run was interrupted; the next gc, apply, undo or expire removes the marks"
+            sentence = f"{marks} commits are marked by a run that is no longer active"
             yield self._finding(Level.WARNING, "marks", sentence, hint)
 
     def _uploads(self, seen: Roots) -> Iterator[Finding]:
@@ -107,7 +107,7 @@ class CatalogExamination:
         sentence = f"{count} multipart uploads were not finished and take {unfinished.size} bytes"
         if unfinished.abandoned:
             hint = (
-                f"{len(unfinished.abandoned)} of them belong to nobody any more; abort them with: "
+                f"{len(unfinished.abandoned)} of them have no owner; abort them with: "
                 f"reclaim doctor --abort-uploads {self._store.name}"
             )
             yield self._finding(Level.WARNING, "uploads", sentence, hint)
@@ -140,11 +140,11 @@ class CatalogExamination:
         verified = verify(storage, objects, advance, self._store.find_expired)
         notes = []
         if verified.without_checksum:
-            notes.append(f"of {verified.without_checksum} more only the size is known")
+            notes.append(f"of {verified.without_checksum} more objects only the size is known")
         if verified.expired:
-            notes.append(f"lifecycle rules took {verified.expired} more")
+            notes.append(f"{verified.expired} more were deleted by lifecycle rules")
         if verified.gone:
-            notes.append(f"{verified.gone} were gone before they could be read")
+            notes.append(f"{verified.gone} were deleted before they could be read")
         if verified.damaged:
             more = verified.damaged - len(verified.names)
             names = ", ".join(verified.names) + (f" and {more} more" if more else "")
@@ -152,7 +152,7 @@ class CatalogExamination:
             hint = "restore them from a backup or another copy, before anything else runs"
             corrupt = Corrupt("; ".join([sentence, *notes]), hint=hint)
             return failed("bytes", corrupt, self._store.name)
-        sentence = f"{verified.compared} objects have the SHA-256 of what was uploaded"
+        sentence = f"{verified.compared} objects have the SHA-256 of the uploaded bytes"
         return self._finding(Level.OK, "bytes", "; ".join([sentence, *notes]))
 
     def _missing(self, seen: Roots, live: Collection[SnapshotId], held: ObjectStorage) -> Finding:
@@ -178,7 +178,7 @@ class CatalogExamination:
             return failed("objects", Corrupt(sentence, hint=hint), self._store.name)
         what = "containers and data" if self._deep else "containers (--deep checks data as well)"
         if expired:
-            what += f"; lifecycle rules took {len(expired)} more"
+            what += f"; {len(expired)} more were deleted by lifecycle rules"
         return self._finding(Level.OK, "objects", f"all {checked - len(expired)} are there: {what}")
 
     def _needed(

@@ -204,7 +204,7 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
             if not any(run.quarantine for run in records.all_runs(work)):
                 empty_partitions.remove(work.database, work.storage, work.clock, work.repo_uid)
         except ReclaimError as error:
-            log.warning("rows of objects that are gone were left: %s", error)
+            log.warning("rows of deleted objects were not removed: %s", error)
 
     def adopt(self, unknown: Collection[str]) -> None:
         """Register partitions known only from the storage; see ``copies``."""

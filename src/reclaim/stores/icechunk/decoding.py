@@ -17,7 +17,7 @@ def decoding(address: str) -> Iterator[None]:
     except UnknownSlot as error:
         raise UnknownVersion(
             f"{address} was written by a later version of Icechunk: {error}",
-            hint="take a newer version of Reclaim; nothing was deleted",
+            hint="upgrade Reclaim; nothing was deleted",
         ) from error
     except (Damaged, UnicodeDecodeError, OverflowError) as error:
         raise Corrupt(

@@ -57,18 +57,18 @@ def read_header(data: bytes, expected: FileType, address: str) -> Envelope:
         raise UnknownVersion(
             f"{address} has version {spec} of the Icechunk format; known are "
             f"{' and '.join(map(str, KNOWN_SPECS))}",
-            hint="take a newer version of Reclaim; nothing was deleted",
+            hint="upgrade Reclaim; nothing was deleted",
         )
     if type != expected:
         raise Corrupt(
             f"{address} has the file type {type}, not {expected.value} "
             f"({expected.name.lower().replace('_', ' ')})",
-            hint="see who wrote it; nothing was deleted",
+            hint="find its writer; nothing was deleted",
         )
     if compression not in (_PLAIN, _ZSTD):
         raise UnknownVersion(
-            f"{address} is compressed in a way that is not known: {compression}",
-            hint="take a newer version of Reclaim; nothing was deleted",
+            f"{address} has an unknown compression: {compression}",
+            hint="upgrade Reclaim; nothing was deleted",
         )
     return Envelope(spec, compression == _ZSTD)
 
@@ -91,6 +91,6 @@ def _decompressed(frame: memoryview, address: str) -> bytes:
     if read > LARGEST_PAYLOAD:
         raise Corrupt(
             f"{address} is larger than any metadata file can be",
-            hint="see who wrote it; nothing was deleted",
+            hint="find its writer; nothing was deleted",
         )
     return b"".join(pieces)

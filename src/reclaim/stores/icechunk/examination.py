@@ -76,7 +76,7 @@ class IcechunkExamination:
                 missing += self._read(set(chunks.filter(there).to_pylist()) - read, advance)
                 read.update(chunks.to_pylist())
         if not missing:
-            said = "everything that branches and tags need is there"
+            said = "all objects needed by branches and tags exist"
             return Finding(Level.OK, OBJECTS, said, "", self._name)
         lost = Corrupt(f"{len(missing)} objects are missing or damaged: {some(sorted(missing))}")
         return Finding(Level.PROBLEM, OBJECTS, lost.message, RESTORE, self._name, lost.exit_code)

@@ -100,9 +100,9 @@ def _predict_in_files(history: History, young: Sequence[bool], expiration: Expir
             if old[-1] == tip:
                 continue
             raise Refused(
-                f"the first snapshot below {ref.name} is younger than some that are above it, and "
+                f"the first snapshot below {ref.name} is younger than some of its descendants, and "
                 "Icechunk's library cannot expire such a history",
-                hint="nothing was changed; choose a bound that is older than all of them, or "
+                hint="nothing was changed; choose a bound older than all of them, or "
                 "upgrade the repository to spec 2",
             )
         edited = next((number for number in reversed(line) if young[number]), tip)

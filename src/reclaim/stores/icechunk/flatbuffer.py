@@ -49,7 +49,7 @@ class FlatBuffer:
 
     def number(self, layout: str, position: int) -> int:
         if position < 0 or position + struct.calcsize(layout) > self.size:
-            raise Damaged("something in it points outside of it")
+            raise Damaged("an offset points outside the file")
         value: int = struct.unpack_from(layout, self.data, position)[0]
         return value
 
@@ -60,7 +60,7 @@ class FlatBuffer:
         if not len(positions):
             return np.empty(0, kind)
         if positions.min() < 0 or positions.max() >= room:
-            raise Damaged("something in it points outside of it")
+            raise Damaged("an offset points outside the file")
         everywhere = np.ndarray((room,), kind, buffer=self.data, strides=(1,))
         return everywhere[positions]
 
@@ -69,7 +69,7 @@ class FlatBuffer:
         length = self.number("<I", position)
         first = position + 4
         if first + length * item_bytes > self.size:
-            raise Damaged("a list in it is longer than the file")
+            raise Damaged("a list is longer than the file")
         return first, length
 
     def targets(self, position: int) -> Positions:
@@ -93,17 +93,17 @@ class FlatTable:
         self._slots_size = buffer.number("<H", self._slots)
         self._size = buffer.number("<H", self._slots + 2)
         if self._slots_size < 4 or position + self._size > buffer.size:
-            raise Damaged("a table in it is cut off")
+            raise Damaged("a table is cut off")
 
     def check_slots(self, known: int, *, empty: Sequence[int] = ()) -> None:
         """Refuse unknown slots, and bytes in slots required to be empty."""
         for slot in range(known, (self._slots_size - 4) // 2):
             if self._field(slot, 1):
-                raise UnknownSlot(f"a table in it has a field that is not known ({slot})")
+                raise UnknownSlot(f"a table has an unknown field ({slot})")
         for slot in empty:
             at = self.target(slot)
             if at and self.buffer.vector(at, 1)[1]:
-                raise UnknownSlot(f"a table in it uses a field that is reserved ({slot})")
+                raise UnknownSlot(f"a table uses a reserved field ({slot})")
 
     def number(self, slot: int, layout: str, default: int = 0) -> int:
         at = self._field(slot, struct.calcsize(layout))
@@ -148,7 +148,7 @@ class FlatTable:
         if not offset:
             return 0
         if offset + size > self._size:
-            raise Damaged("a table in it is cut off")
+            raise Damaged("a table is cut off")
         return offset
 
     def _field(self, slot: int, size: int) -> int:
@@ -177,7 +177,7 @@ class Tables:
         if len(positions) and (
             self._slots_size.min() < 4 or (positions + self._each(self._size)).max() > buffer.size
         ):
-            raise Damaged("a table in it is cut off")
+            raise Damaged("a table is cut off")
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -188,13 +188,13 @@ class Tables:
             return
         for slot in range(known, (int(self._slots_size.max()) - 4) // 2):
             if self._offsets(slot, 1).any():
-                raise UnknownSlot(f"a table in it has a field that is not known ({slot})")
+                raise UnknownSlot(f"a table has an unknown field ({slot})")
         for slot in empty:
             if not self._offsets(slot, 1).any():
                 continue
             there = self.has(slot)
             if self.buffer.gather(self.targets(slot, there), "<u4").any():
-                raise UnknownSlot(f"a table in it uses a field that is reserved ({slot})")
+                raise UnknownSlot(f"a table uses a reserved field ({slot})")
 
     def has(self, slot: int) -> Flags:
         """Whether each table has a slot."""
@@ -230,7 +230,7 @@ class Tables:
         if there is not None and not there.all():
             offsets, positions = offsets[there], positions[there]
         if not offsets.all():
-            raise Damaged("a table in it lacks a field")
+            raise Damaged("a table lacks a field")
         fields: Positions = positions + offsets
         return fields
 
@@ -243,7 +243,7 @@ class Tables:
         offsets = np.zeros(len(self._slots), np.int64)
         offsets[listed] = self.buffer.gather(self._slots[listed] + entry, "<u2")
         if (offsets + size > self._size)[offsets != 0].any():
-            raise Damaged("a table in it is cut off")
+            raise Damaged("a table is cut off")
         return offsets
 
     def _only_offset(self, entry: int, size: int) -> int:
@@ -252,7 +252,7 @@ class Tables:
             return 0
         offset = self.buffer.number("<H", int(self._slots[0]) + entry)
         if offset and offset + size > int(self._size[0]):
-            raise Damaged("a table in it is cut off")
+            raise Damaged("a table is cut off")
         return offset
 
     def _each(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

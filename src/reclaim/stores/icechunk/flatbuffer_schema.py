@@ -117,7 +117,7 @@ def _read_target(buffer: FlatBuffer, position: int, kind: Kind, before: Any) -> 
             return [_read_target(buffer, at, item, 0) for at in buffer.targets(position).tolist()]
         case Union(kinds):
             if before not in kinds:
-                raise UnknownSlot(f"a table in it is of a kind that is not known: {before}")
+                raise UnknownSlot(f"a table has an unknown kind: {before}")
             return _read_table(FlatTable(buffer, position), kinds[before])
         case TableSchema():
             return _read_table(FlatTable(buffer, position), kind)

@@ -212,7 +212,7 @@ class IcechunkFormat(SurveysContainers):
         for field, (wanted, actual) in expected.items():
             if wanted != actual:
                 raise Corrupt(
-                    f"the manifest {address} has another {field} than its snapshot says: "
+                    f"the manifest {address} differs from its snapshot in {field}: "
                     f"{actual}, not {wanted}",
                     hint="restore it from a backup; nothing was deleted",
                 )
@@ -254,7 +254,7 @@ class IcechunkFormat(SurveysContainers):
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
         """The given snapshots, read in either spec."""
         there, gone = survey.heads(storage, addresses)
-        missing, folder = "it is not there", f"{self.prefix}{SNAPSHOTS}"
+        missing, folder = "it is missing", f"{self.prefix}{SNAPSHOTS}"
         return pa.concat_tables(
             [
                 survey.read(storage, there, folder, vanished=missing),

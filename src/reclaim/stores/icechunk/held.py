@@ -174,6 +174,6 @@ class HeldFiles(HeldIcechunk):
         if not self._has_edited(run_id, run):
             return ()
         return (
-            "the history, which Icechunk's library edited; leases hold what came back, make a "
-            "branch or a tag there",
+            "the history, which Icechunk's library edited; leases hold the restored snapshots: "
+            "create a branch or a tag there",
         )

@@ -34,7 +34,7 @@ from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
 
 NO_RECORD = (
-    f"what `repo` had of it is not in {FILE} beside the repository any more; restore that file "
+    f"its former entry in `repo` is missing in {FILE} beside the repository; restore that file "
     "from a backup"
 )
 
@@ -86,7 +86,7 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         back = self._follow_lists() & self._lists.of(run, Condemnation.PROVISIONAL).keys()
         if back:
             raise Conflict(
-                f"something refers to the snapshot {min(back)} again, which was to be removed",
+                f"the snapshot {min(back)}, which was to be removed, is referenced again",
                 hint="nothing was deleted; apply the plan again",
             )
         return super().promote()
@@ -196,23 +196,23 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         is_done = run is not None and run.phase == Phase.DONE
         if run is not None and run.promoted and not is_done:
             raise Refused(
-                f"run {run_id} put nothing in quarantine and has deleted something, which cannot "
-                "be brought back",
+                f"run {run_id} quarantined nothing and has deleted objects, which cannot "
+                "be restored",
                 hint="finish it: apply its plan again; then its edit of the history can be undone, "
                 "as far as snapshots are left",
             )
         if record is None:
             raise Refused(
-                f"run {run_id} edited no history that could be taken back, and put nothing in "
-                "quarantine: there is nothing to bring back",
+                f"run {run_id} has no edit of the history to revert, and put nothing in "
+                "quarantine: there is nothing to undo",
                 hint="apply with --quarantine to be able to undo it",
             )
         self._follow_lists()
         done = self._take_back(record)
         if done.left and not done.changed:
             raise Refused(
-                f"nothing of the edit of run {run_id} can be taken back: {'; '.join(done.left)}",
-                hint="make a branch or a tag at a snapshot that is still there",
+                f"the edit of run {run_id} cannot be reverted: {'; '.join(done.left)}",
+                hint="create a branch or a tag at a remaining snapshot",
             )
         until = None if run is None else run.started_at + SAFETY.quarantine
         self._leases.hold_returned(self._newest(record), run_id, until)

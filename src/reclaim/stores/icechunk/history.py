@@ -98,8 +98,8 @@ def read_refs(storage: Storage, prefix: str) -> Sequence[Ref]:
             return refs
         before = refs
     raise Conflict(
-        f"the branches and tags of {prefix.rstrip('/')} changed each time that they were read",
-        hint="run it again when fewer of them are being changed",
+        f"the branches and tags of {prefix.rstrip('/')} changed during every read",
+        hint="run it again when fewer of them change",
     )
 
 
@@ -141,7 +141,7 @@ def of_files(
         count += len(addresses)
         _add(reader.snapshots(format, addresses), snapshots, faults)
         if lost := unread - snapshots.keys() - faults.keys():
-            raise Corrupt(f"{len(lost)} snapshots were to be read and were not: {min(lost)}")
+            raise Corrupt(f"{len(lost)} snapshots were not read: {min(lost)}")
     history = RepositoryHistory(refs, snapshots, count, faults=faults)
     if damaged := faults.keys() & _named(tips, snapshots):
         id = min(damaged)

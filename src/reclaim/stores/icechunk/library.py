@@ -34,8 +34,7 @@ def load_library() -> ModuleType:
         return importlib.import_module(MODULE)
     except ImportError as error:
         raise Refused(
-            "to expire by age, Icechunk's own library edits the history, and it is not installed: "
-            f"{error}",
+            f"expiration by age requires Icechunk's library, which is not installed: {error}",
             hint="nothing was changed; install it with: pip install 'reclaim[icechunk]'",
         ) from error
 
@@ -76,7 +75,7 @@ def _storage(library: ModuleType, url: str) -> Any:
         return library.azure_storage(account=account, container=parts.netloc, **place)
     raise Refused(
         f"Icechunk's library cannot open {url}",
-        hint="nothing was changed; it can on a disk, S3, GCS (gs:) and Azure (az:)",
+        hint="nothing was changed; supported are local disks, S3, GCS (gs:) and Azure (az:)",
     )
 
 
@@ -97,5 +96,5 @@ def _translated(url: str) -> Iterator[None]:
         said = str(error).split("\n", 1)[0]
         raise Unavailable(
             f"Icechunk's library could not expire snapshots of {url}: {said}",
-            hint="see what it says; what it did until then, if anything, stays",
+            hint="see the message; changes made before the error, if any, remain",
         ) from error

@@ -75,7 +75,7 @@ def _decode(payload: bytes, spec: int) -> Manifest:
     virtual = refs.has(_LOCATION) | refs.has(_PACKED_LOCATION)
     kinds = inline.astype(np.int8) + native + virtual
     if (kinds != 1).any():
-        raise Damaged("a ref in it is not of exactly one kind: inline, native or virtual")
+        raise Damaged("a ref is not of exactly one kind: inline, native or virtual")
     return Manifest(
         id=name(id),
         spec=spec,

@@ -318,7 +318,7 @@ class IcechunkObserver:
         except NotFound:
             return
         raise Conflict(
-            f"the repository {self.format.name} was upgraded to spec 2 meanwhile",
+            f"the repository {self.format.name} was upgraded to spec 2 in the meantime",
             hint="run it again; make a new plan",
         )
 
@@ -329,7 +329,7 @@ class IcechunkObserver:
         backups = self.storage.list(f"{self.format.prefix}{OVERWRITTEN}")
         if backup := next(iter(backups), None):
             raise Refused(
-                f"the repository {self.format.name} has no file {REPO}, and a copy of one in "
+                f"the repository {self.format.name} has no file {REPO}, but a copy of it in "
                 f"{backup.address}",
                 hint=f"put the newest copy in {OVERWRITTEN}/ back as {REPO}; nothing was deleted",
             )
@@ -370,7 +370,7 @@ class IcechunkObserver:
             return ()
         return (
             f"{count} old copies of repo in {OVERWRITTEN}/ ({size} bytes) are not needed: "
-            "--old-backups lets them go",
+            "--old-backups deletes them",
         )
 
     def _write_held(self, request: ObserveRequest, addresses: Collection[str]) -> tuple[str, ...]:
@@ -398,7 +398,7 @@ class IcechunkObserver:
     def _absent(self) -> NotFound:
         return NotFound(
             f"there is no Icechunk repository at {self.format.root}/{self.format.name}",
-            hint="name the folder or prefix that has its snapshots",
+            hint="name the folder or prefix of the repository",
         )
 
 

@@ -37,7 +37,7 @@ def find_refs(addresses: Iterable[str], folder: str) -> RefNames:
         if prefix not in _KINDS or not name or file not in (FILE, DELETED):
             raise Corrupt(
                 f"{address} is neither a branch nor a tag",
-                hint="see who wrote it, and move it elsewhere; nothing was deleted",
+                hint="find its writer, and move it elsewhere; nothing was deleted",
             )
         if file == FILE:
             files[_KINDS[prefix], name] = address

@@ -111,7 +111,7 @@ class RepoDocument:
         frame: bytes = pa.compress(write_values(self.values, REPO), codec="zstd", asbytes=True)
         data = header + frame
         if RepoDocument.read(data, "the new repo").values != self.values:
-            raise AssertionError("repo was not written as it is")
+            raise AssertionError("repo was not encoded correctly")
         return data
 
     def entries(self) -> dict[SnapshotId, RepoEntry]:
@@ -168,7 +168,7 @@ class RepoDocument:
         named = self.tips().union(entry.parent for entry in stays.values() if entry.parent)
         if needed := sorted(named.intersection(dropped)):
             raise Conflict(
-                f"the snapshot {needed[0]} was to be removed, and something refers to it by now",
+                f"the snapshot {needed[0]} was to be removed, but is referenced by now",
                 hint="nothing was deleted; run it again",
             )
         return self._with_entries(stays)

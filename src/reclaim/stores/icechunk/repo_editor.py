@@ -139,9 +139,9 @@ class RepoEditor:
                 if id in entries and entries[id].parent == edited.old:
                     continue
                 if id not in entries or entries[id].parent != edited.new:
-                    left.append(f"the parent of {id}, which is gone or was changed since")
+                    left.append(f"the parent of {id}, which was deleted or changed since")
                 elif edited.old is not None and edited.old not in entries:
-                    left.append(f"the parent of {id}, which was {edited.old} and is gone")
+                    left.append(f"the parent of {id}, formerly {edited.old}, which was deleted")
                 else:
                     fitted[id] = entries[id].below(edited.old, edited.pruned)
             back = {}
@@ -149,7 +149,7 @@ class RepoEditor:
                 if (kind, name) not in refs and at in entries:
                     back[kind, name] = at
                 elif refs.get((kind, name)) != at:
-                    why = "was made again elsewhere" if (kind, name) in refs else f"was at {at}"
+                    why = "was created again elsewhere" if (kind, name) in refs else f"was at {at}"
                     left.append(f"the {kind} {name}, which {why}")
             if not fitted and not back:
                 return RepoTakenBack(0, left)
@@ -175,8 +175,8 @@ class RepoEditor:
 
     def _out_of_time(self) -> OutOfTime:
         return OutOfTime(
-            f"{self._address} was changed by others each time that it was to be written",
-            hint="nothing was deleted; run it again when fewer commits are being made",
+            f"{self._address} was changed by others before every attempt to write it",
+            hint="nothing was deleted; run it again when there are fewer commits",
         )
 
     def _restorable(

@@ -100,10 +100,10 @@ def _decode(payload: bytes, spec: int) -> RepoFile:
     root = FlatBuffer(payload).root
     root.check_slots(_SLOTS, empty=(_EXTRA,))
     if root.number(_SPEC, "<B") != SPEC or spec != SPEC:
-        raise UnknownSlot(f"it says that it is of version {root.number(_SPEC, '<B')}")
+        raise UnknownSlot(f"its version is {root.number(_SPEC, '<B')}")
     for slot in (_ENABLED, _DISABLED):
         if unknown := set(root.items(slot, "<u2").tolist()) - KNOWN_FLAGS:
-            raise UnknownSlot(f"it has feature flags that are not known: {sorted(unknown)}")
+            raise UnknownSlot(f"it has unknown feature flags: {sorted(unknown)}")
     snapshots = _snapshots(root)
     status = root.table(_STATUS)
     if status is None:
@@ -111,7 +111,7 @@ def _decode(payload: bytes, spec: int) -> RepoFile:
     status.check_slots(_STATUS_SLOTS)
     availability = status.number(_STATUS_AVAILABILITY, "<B")
     if availability not in tuple(Availability):
-        raise UnknownSlot(f"it has a status that is not known: {availability}")
+        raise UnknownSlot(f"it has an unknown status: {availability}")
     texts = root.targets(_DELETED_TAGS).tolist()
     return RepoFile(
         snapshots=snapshots,
@@ -132,10 +132,10 @@ def _snapshots(root: FlatTable) -> Sequence[SnapshotInfo]:
     everyone = np.ones(len(infos), np.bool_)
     ids: list[str] = names(infos.fixed(_INFO_ID, ID_BYTES, everyone)).to_pylist()
     if any(first >= second for first, second in pairwise(ids)):
-        raise Damaged("its snapshots are not in order, or one is there twice")
+        raise Damaged("its snapshots are unsorted or duplicated")
     parents = infos.numbers(_INFO_PARENT, "<i4").tolist()
     if any(not _ROOT <= parent < len(ids) for parent in parents):
-        raise Damaged("a snapshot in it has a parent that is not there")
+        raise Damaged("the parent of a snapshot is missing")
     times = infos.numbers(_INFO_FLUSHED_AT, "<u8").tolist()
     messages = infos.targets(_INFO_MESSAGE, everyone).tolist()
     pruned: list[tuple[str, ...]] = [()] * len(ids)
@@ -159,9 +159,9 @@ def _refs(root: FlatTable, slot: int, snapshots: Sequence[SnapshotInfo]) -> dict
         ref.check_slots(_REF_SLOTS)
         named, number = ref.text(_REF_NAME), ref.number(_REF_SNAPSHOT, "<I")
         if named is None or named in refs:
-            raise Damaged("a branch or tag in it has no name, or is there twice")
+            raise Damaged("a branch or tag has no name, or is duplicated")
         if number >= len(snapshots):
-            raise Damaged(f"{named} in it points at a snapshot that is not there")
+            raise Damaged(f"{named} points at a missing snapshot")
         refs[named] = snapshots[number].id
     return refs
 

@@ -136,7 +136,7 @@ def _check_nodes(nodes: Tables, manifests: ManifestInfos) -> None:
     nodes.check_slots(_NODE_SLOTS, empty=(_NODE_EXTRA,))
     types = nodes.numbers(_NODE_TYPE, "u1")
     if not ((types == _ARRAY) | (types == _GROUP)).all():
-        raise UnknownSlot("a node in it is neither an array nor a group")
+        raise UnknownSlot("a node is neither an array nor a group")
     buffer = nodes.buffer
     arrays = Tables(buffer, nodes.targets(_NODE_DATA, types == _ARRAY))
     arrays.check_slots(_ARRAY_SLOTS)
@@ -146,7 +146,7 @@ def _check_nodes(nodes: Tables, manifests: ManifestInfos) -> None:
     refs.check_slots(_REF_SLOTS)
     named = refs.fixed(_REF_ID, ID_BYTES, np.ones(len(refs), np.bool_))
     if not np.isin(_keys(named), _keys(manifests.ids)).all():
-        raise Damaged("an array in it has a manifest that is not in its list of manifests")
+        raise Damaged("an array has a manifest missing in the list of manifests")
 
 
 def _keys(ids: Ids) -> npt.NDArray[np.bytes_]:

@@ -49,15 +49,13 @@ from reclaim.stores.sidecar.store import SidecarStore
 from reclaim.urls import normalize
 
 SAFETY_BASIS = (
-    "Branches, tags and snapshots were read after the objects were listed. A commit in the making "
-    "is protected by the margin alone, and so is what a snapshot that nothing refers to yet uses."
+    "Branches, tags and snapshots were read after the objects were listed. An unfinished commit "
+    "is protected by the margin alone, and so are the objects of an unreferenced snapshot."
 )
-IN_FILES = (
-    " In spec 1 nothing keeps a writer from making a branch at a snapshot while it is collected."
-)
+IN_FILES = " In spec 1 a writer can create a branch at a snapshot while it is collected."
 ON_DISK = (
-    " On a local disk two writers of `repo` can miss each other for a moment, as with Icechunk's "
-    "own library: apply while nobody commits."
+    " On a local disk concurrent writers of `repo` can overwrite each other, as with Icechunk's "
+    "own library: apply while there are no commits."
 )
 
 
@@ -274,8 +272,8 @@ class IcechunkStore(
     def collect_backups(self) -> None:
         if self.format.spec == 1:
             raise InvalidInput(
-                f"{self.name} is of spec 1, which keeps no copies of what it replaces",
-                hint="leave --old-backups out",
+                f"{self.name} is of spec 1, which keeps no copies of replaced files",
+                hint="omit --old-backups",
             )
         self.format = replace(self.format, backups=True)
         self._observer.format = self.format

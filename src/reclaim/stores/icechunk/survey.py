@@ -127,7 +127,7 @@ def read_files(
             elif file.spec > latest_spec:
                 raise Refused(
                     f"the snapshot {row['address']} is of spec {file.spec}, and the repository has "
-                    f"no file {REPO}, which every repository of that spec has",
+                    f"no file {REPO}, which is required in that spec",
                     hint=f"restore {REPO} from a backup; nothing was deleted",
                 )
             else:
@@ -166,7 +166,7 @@ def check_name(snapshot: SnapshotHeader, address: str) -> None:
     """Refuse a snapshot whose id differs from its name."""
     if not address.endswith(f"/{snapshot.id}"):
         raise Corrupt(
-            f"the snapshot {address} says that it is {snapshot.id}",
+            f"the snapshot {address} contains the id {snapshot.id}",
             hint="restore it from a backup; nothing was deleted",
         )
 

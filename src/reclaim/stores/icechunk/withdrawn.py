@@ -72,7 +72,7 @@ class WithdrawnSnapshots:
             raise damaged(
                 self._storage,
                 self._address,
-                "the snapshots that were taken out",
+                "the snapshots removed from repo",
                 error,
                 hint="restore the file from a backup; without it nothing can be undone",
             ) from error

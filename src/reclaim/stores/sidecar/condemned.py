@@ -59,7 +59,7 @@ class CondemnedLists:
                 self._address(run_id),
                 "the list of removed snapshots",
                 error,
-                hint=f"if run {run_id} is not at work (see `reclaim runs`), remove the file, then "
+                hint=f"if run {run_id} is not active (see `reclaim runs`), remove the file, then "
                 "apply its plan again to finish it, or undo it",
             ) from error
 

@@ -173,7 +173,7 @@ class HeldSidecar(Held):
         # Before the run ends: afterwards this update would never be made.
         self._after_restore(run_id, back)
         waits = [
-            f"{snapshot}: not all of its objects are there"
+            f"{snapshot}: some of its objects are missing"
             for snapshot in sorted(taken.keys() - set(back))
         ]
         if complete and not waits:

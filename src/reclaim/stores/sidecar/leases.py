@@ -141,7 +141,7 @@ class SidecarLeases:
                     snapshot = min(lost)
                     raise Gone(
                         f"{snapshot} is being removed by run {run} ({listed[snapshot]})",
-                        hint="nothing that needs it can be leased; try again after that run",
+                        hint="snapshots depending on it cannot be leased; try again after that run",
                         run=run,
                         rule=listed[snapshot],
                     )
@@ -159,7 +159,7 @@ class SidecarLeases:
         if not current.valid_at(self._clock.now() + SKEW):
             raise LeaseLapsed(
                 f"the lease {lease.id} has lapsed, or will within {SKEW}, and cannot be renewed",
-                hint="take a new one; that checks that everything is still there",
+                hint="take a new lease; this checks that all objects still exist",
             )
         now = self._clock.now()
         self._write(current)
@@ -168,7 +168,7 @@ class SidecarLeases:
             self._storage.delete(address)
             raise LeaseLapsed(
                 f"the lease {lease.id} lapsed while it was renewed",
-                hint="take a new one; that checks that everything is still there",
+                hint="take a new lease; this checks that all objects still exist",
             )
         for run, states in self._condemned.all().items():
             if any(lease.snapshot in listed for listed in states.values()):
@@ -211,8 +211,8 @@ class SidecarLeases:
                 address,
                 "the lease",
                 error,
-                hint="it may hold a snapshot, so that no run goes on; remove the file if nobody "
-                "needs it (`reclaim lease release`)",
+                hint="it may hold a snapshot, so runs refuse to continue; remove the file if "
+                "nobody needs it (`reclaim lease release`)",
             ) from error
 
     def _write(self, lease: Lease) -> None:
@@ -228,7 +228,7 @@ class SidecarLeases:
         if not before - SKEW <= written_at <= self._clock.now() + SKEW:
             raise ClockSkew(
                 f"this machine's clock says {before:%F %T} UTC and the storage's "
-                f"{written_at:%F %T} UTC: a lease would not hold for as long as it seems to",
+                f"{written_at:%F %T} UTC: a lease would not last for its length",
                 hint="set the clock, then take the lease again",
             )
 

@@ -61,20 +61,20 @@ class SidecarLock(TimedLock):
                 if state.expires_at > now + LENGTH + 2 * SKEW:
                     file = shown(self._storage, self._address(state.number))
                     raise Conflict(
-                        f"the lock {file} was written in the future, by a clock that was wrong",
-                        hint="if no run is at work, remove the file; a run that is stops by itself",
+                        f"the lock {file} was written in the future, by a wrong clock",
+                        hint="if no run is active, remove the file; an active run stops by itself",
                     )
                 if state.damaged:
                     raise Conflict(
                         f"the lock of this store is damaged: {state.damaged}",
-                        hint="if no run is at work, remove the file; otherwise it counts as free "
+                        hint="if no run is active, remove the file; otherwise it counts as free "
                         f"at {free_at:%F %T} UTC",
                     )
                 raise taken("store", _lock_state(state, free_at))
         try:
             self._write((state.number if state else 0) + 1, now + LENGTH)
         except AlreadyExists as error:
-            raise Conflict("another run took the lock of this store just now") from error
+            raise Conflict("another run has just taken the lock of this store") from error
         self._sure_until = now + LENGTH
 
     def state(self) -> LockState | None:
@@ -146,7 +146,7 @@ class SidecarLock(TimedLock):
                 return self._state(max(numbers))
         raise Conflict(
             f"the lock in {shown(self._storage, self._prefix)} changes faster than it can be read",
-            hint="look what is in that folder, and at the runs that are at work",
+            hint="check the contents of that folder, and the active runs",
         )
 
     def _numbers(self) -> list[int]:
@@ -183,7 +183,7 @@ class SidecarLock(TimedLock):
         if number > LAST:
             raise Conflict(
                 f"the lock in {shown(self._storage, self._prefix)} has an impossible number",
-                hint="if no run is at work, remove the files in that folder",
+                hint="if no run is active, remove the files in that folder",
             )
         return f"{self._prefix}{number:012d}"
 
@@ -200,12 +200,12 @@ class SidecarLock(TimedLock):
             self._storage.flush([address])
         except NotFound as error:
             # The holder of a later number removed this file before the flush.
-            raise AlreadyExists(f"{address} was written and removed before") from error
+            raise AlreadyExists(f"{address} was replaced by another run") from error
         numbers = self._numbers()
         if any(other > number for other in numbers):
             # Others took later numbers while this process slept, and removed the conflicting file.
             self._storage.delete(address)
-            raise AlreadyExists(f"{address} was written and removed before")
+            raise AlreadyExists(f"{address} was replaced by another run")
         for other in numbers:
             if other < number:
                 self._storage.delete(self._address(other))

@@ -43,12 +43,12 @@ class StoreFolder:
         if stat.S_ISLNK(status.st_mode):
             raise UnsafeFolder(
                 f"{str(self.root / address)!r} is a link; links in a store are not followed",
-                hint="put what it points at in its place, or remove it; nothing was deleted",
+                hint="replace the link with its target, or remove it; nothing was deleted",
             )
         if status.st_dev != self.device:
             raise UnsafeFolder(
                 f"{str(self.root / address)!r} is on another file system than the store",
-                hint="a store must be on one; unmount it, or move it into the store",
+                hint="a store must be on a single file system; unmount it, or move it there",
             )
         changed_at(status, address)
 
@@ -116,9 +116,9 @@ class StoreFolder:
         """Delete an object with a copy elsewhere; raise ``Conflict`` if they differ."""
         if not self.same(source, target):
             raise Conflict(
-                f"{self.root / target} is there already and has other contents than "
+                f"{self.root / target} already exists and differs from "
                 f"{self.root / source}; both were left",
-                hint="look which of the two can be loaded, move the other one away, then try again",
+                hint="check which of the two can be loaded, move the other away, then try again",
             )
         last_check()
         if stat.S_ISDIR(self.status(source).st_mode):
@@ -195,7 +195,7 @@ class StoreFolder:
                 if not stat.S_ISREG(status.st_mode):
                     raise Refused(
                         f"{str(self.root / address / entry.name)!r} is not a file; the directory "
-                        "of a layer has nothing but files",
+                        "of a layer must contain only files",
                         hint="move it out of the store; nothing was deleted",
                     )
                 yield entry.name, status

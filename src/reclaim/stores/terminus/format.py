@@ -137,4 +137,4 @@ class TerminusFormat(DecodesSnapshots):
         result = read_layers(view, addresses, {facts[0] for facts in view.there(rollups)})
         # The caller has seen them, so a missing object is a fault.
         gone = [(address, 0, 0) for address in result.gone]
-        return pa.concat_tables([result.rows, bare_objects(gone, fault="it is not there any more")])
+        return pa.concat_tables([result.rows, bare_objects(gone, fault="it was deleted")])

@@ -205,7 +205,7 @@ def _unusable(layer: SnapshotId, fault: str | None, chain: Sequence[str]) -> Cor
     shown = chain if len(chain) <= 12 else (*chain[:5], "…", *chain[-6:])
     return Corrupt(
         f"{what}; it is needed: {' → '.join(shown)}",
-        hint="restore it from a backup, or give up what refers to it; nothing was deleted",
+        hint="restore it from a backup, or remove the references to it; nothing was deleted",
         layer=layer,
         chain=list(chain),
     )

@@ -80,6 +80,6 @@ class HeldTerminus(HeldSidecar, HeldQuarantine):
         view = survey.view
         # Before the run ends: if this listing fails, the undo can be repeated.
         strays = view.strays(self._format.quarantine_path(run_id).rstrip("/"))
-        named += (f"{view.path(stray)} belongs to no layer, and was left there" for stray in strays)
+        named += (f"{view.path(stray)} belongs to no layer, and was kept" for stray in strays)
         self._end(run_id)
         return Restored(len(loadable), named, ())

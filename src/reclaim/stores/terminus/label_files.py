@@ -39,7 +39,7 @@ def read_labels(folder: Path) -> Sequence[Label]:
     if not all_labels:
         raise Refused(f"{folder} is not a TerminusDB store: it has no *.label files", hint=HINT)
     if server and (missing := labels.missing_system(all_labels)):
-        raise Refused(f"the label {missing[0]} of the server itself is missing or empty", hint=HINT)
+        raise Refused(f"the server's own label {missing[0]} is missing or empty", hint=HINT)
     if all(label.layer is None for label in all_labels):
         raise Refused(f"no label of {folder} names a layer", hint=HINT)
     return all_labels
@@ -66,8 +66,8 @@ def _read_all(folder: Path) -> Sequence[Label]:
             return all_labels
         before = all_labels
     raise OutOfTime(
-        f"the labels of {folder} changed each of {ROUNDS} times that they were read",
-        hint="nothing was deleted; run it again when fewer databases are written to",
+        f"the labels of {folder} changed during each of {ROUNDS} reads",
+        hint="nothing was deleted; run it again when there are fewer writes",
     )
 
 
@@ -88,7 +88,7 @@ def _read_locked(file: str) -> bytes:
         if stat.S_ISLNK(os.lstat(file).st_mode):
             raise UnsafeFolder(
                 f"the label {file!r} is a link; links in a store are not followed",
-                hint="put what it points at in its place, or remove it; nothing was deleted",
+                hint="replace the link with its target, or remove it; nothing was deleted",
             )
         with open(os.open(file, READ), "rb", buffering=0) as label:  # noqa: PTH123
             _lock(file, label)
@@ -103,7 +103,7 @@ def _lock(file: str, label: FileIO) -> None:
             return
         time.sleep(PAUSE)
     raise OutOfTime(
-        f"the label {file!r} is locked by another process, and was for {TRIES * PAUSE:.0f} seconds",
+        f"the label {file!r} has been locked by another process for {TRIES * PAUSE:.0f} seconds",
         hint=f"find that process (`fuser {shlex.quote(file)}`), end it or wait for it, and run "
         "this again",
     )

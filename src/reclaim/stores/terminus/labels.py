@@ -67,7 +67,7 @@ def parse_label(file: str, data: bytes) -> Label:
     if match is None:
         raise Corrupt(
             f"the label {name} cannot be read: it holds {data[:80]!r}",
-            hint="look whether a server is writing it; restore it if it is damaged",
+            hint="check whether a server is writing it; restore it if it is damaged",
         )
     return Label(name, int(match[1]), SnapshotId(match[2].decode()) if match[2] else None)
 

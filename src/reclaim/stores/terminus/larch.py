@@ -60,7 +60,7 @@ def parse_header(head: bytes) -> Archive:
     presence = int.from_bytes(head[:WORD], "big")
     ends, start = decode_first(head, WORD)
     if presence & 1 or not presence:
-        raise Corrupt("the header of an archive names no files, or one that cannot be")
+        raise Corrupt("the header of an archive names no files, or an impossible file")
     if len(ends) != presence.bit_count():
         raise Corrupt(f"an archive of {presence.bit_count()} files has {len(ends)} ends of files")
     return Archive(presence, ends, start, start + ends[len(ends) - 1])

@@ -147,7 +147,7 @@ def with_rollup(layer: Layer, data: bytes) -> Layer:
 
 def parse_parent(data: bytes) -> SnapshotId:
     if not _ID.fullmatch(data):
-        raise Corrupt(f"its parent is {data[:60]!r}, which is no id")
+        raise Corrupt(f"its parent is {data[:60]!r}, which is not an id")
     return SnapshotId(data.decode())
 
 

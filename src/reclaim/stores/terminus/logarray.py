@@ -58,5 +58,5 @@ def _control(word: bytes) -> tuple[int, int]:
     length = ((number & 0xFFFFFF) << 32) | (number >> 32)
     width = (number >> 24) & 0xFF
     if width > WIDEST:
-        raise Corrupt(f"an array has numbers of {width} bits; {WIDEST} is the most there can be")
+        raise Corrupt(f"an array has numbers of {width} bits; {WIDEST} is the maximum")
     return length, width

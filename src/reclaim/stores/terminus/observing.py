@@ -96,7 +96,7 @@ class TerminusObserver:
         missing = self._missing(layers, reached)
         if self.clock.now() - started > BUDGET:
             raise OutOfTime(
-                f"finding what is live took longer than {BUDGET}; leases may have changed since",
+                f"marking took longer than {BUDGET}; leases may have changed since",
                 hint="nothing was changed; run it again, with more executors if it repeats",
             )
         self.layers, self.reached = layers, reached.ids
@@ -214,7 +214,7 @@ class TerminusObserver:
                 raise
             raise Corrupt(
                 error.message,
-                hint=f"it is in the quarantine of run {run}; bring it back with "
+                hint=f"it is in the quarantine of run {run}; restore it with "
                 f"`reclaim undo {run} --store terminus:{self.folder}`",
                 **error.details,
             ) from error
@@ -228,12 +228,12 @@ class TerminusObserver:
             return missing
         layer, owner = min(missing.items())
         run = self.lists.set_aside_by(layer)
-        undo = f"`reclaim undo {run} --store terminus:{self.folder}` brings it back; " * bool(run)
+        undo = f"`reclaim undo {run} --store terminus:{self.folder}` restores it; " * bool(run)
         raise IncompleteRead(
-            f"{len(missing)} layers that live ones name are not there, such as {layer} (in "
+            f"{len(missing)} layers named by live layers are missing, such as {layer} (in "
             f"{shards_of(list(missing))}); it is needed: "
             f"{' → '.join((*reached.chain(owner), layer))}",
-            hint=f"{undo}restore the shards, or look whether they are mounted. If they are lost "
+            hint=f"{undo}restore the shards, or check whether they are mounted. If they are lost "
             "for good, continue with --unsafe-allow-missing-layers; nothing was deleted",
             missing=sorted(missing)[:100],
         )
@@ -248,10 +248,10 @@ class TerminusObserver:
             ids[layer] for layer in reached.order if not lacking.isdisjoint(needs(layer))
         )
         runs = {run for layer in lacking if (run := self.lists.set_aside_by(ids[layer]))}
-        undo = f"; to bring it back, undo {some(sorted(runs))}" * bool(runs)
+        undo = f"; to restore it, undo {some(sorted(runs))}" * bool(runs)
         yield (
-            f"the parent or rollup of {len(broken)} layers that no label needs is not there{undo}; "
-            f"these layers cannot be loaded, and stay as long as they are {YOUNG}: {some(broken)}"
+            f"the parent or rollup of {len(broken)} layers not needed by labels is missing{undo}; "
+            f"these layers cannot be loaded, and are kept while {YOUNG}: {some(broken)}"
         )
 
     def _describe(self, marked: Marked, read_at: datetime) -> Observation:
@@ -292,9 +292,9 @@ class TerminusObserver:
 def _warnings(missing: Mapping[SnapshotId, SnapshotId]) -> Iterator[str]:
     if missing:
         yield (
-            f"{len(missing)} layers that live ones name are not there (in "
-            f"{shards_of(list(missing))}), and were allowed to be missing: what only they "
-            f"referred to is removed. {min(missing)} is named by {missing[min(missing)]}"
+            f"{len(missing)} layers named by live layers are missing (in "
+            f"{shards_of(list(missing))}), and were allowed to be missing: layers referenced "
+            f"only by them are removed. {min(missing)} is named by {missing[min(missing)]}"
         )
 
 
@@ -303,8 +303,8 @@ def _kept_warnings(kept: Collection[SnapshotId], runs: Collection[str]) -> Itera
         named = sorted(runs)
         more = f" and {len(named) - SHOWN} more" * (len(named) > SHOWN)
         yield (
-            f"{len(kept)} layers stay only because runs that can be undone need them "
-            f"({', '.join(named[:SHOWN])}{more}); once these are purged or undone, they can go"
+            f"{len(kept)} layers are kept only because undoable runs need them "
+            f"({', '.join(named[:SHOWN])}{more}); once these are purged or undone, the layers can go"
         )
 
 
@@ -325,8 +325,8 @@ def _lost_warnings(promised: Mapping[str, Collection[SnapshotId]], every: Layers
     for run, layers in sorted(promised.items()):
         if away := sorted(layer for layer in layers if layer not in every):
             yield (
-                f"{len(away)} layers that run {run} is to bring back are neither in place nor in "
-                f"its quarantine, and what only they need is not protected: {some(away)}"
+                f"{len(away)} layers to be restored by run {run} are neither in place nor in "
+                f"its quarantine, and layers needed only by them are not protected: {some(away)}"
             )
 
 

@@ -68,7 +68,7 @@ class TerminusStore(
             raise NotFound(f"there is no folder {folder}", hint="name the folder of the store")
         if not str(resolved).isprintable():
             raise Refused(
-                f"the name of the folder {str(resolved)!r} has characters that no address can have",
+                f"the name of the folder {str(resolved)!r} has characters not allowed in addresses",
                 hint="rename the folder",
             )
         if resolved.parent == resolved:

@@ -74,7 +74,7 @@ class LayerSurvey:
             return SNAPSHOTS.empty_table()
         rows = reader.snapshots(self.format, addresses)
         if rows.num_rows != len(addresses):
-            raise Corrupt(f"{len(addresses)} objects were to be read and {rows.num_rows} were")
+            raise Corrupt(f"{len(addresses)} objects were requested and {rows.num_rows} were read")
         return rows
 
     def quarantined(self, run_id: str) -> dict[SnapshotId, list[str]]:

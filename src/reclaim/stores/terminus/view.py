@@ -138,7 +138,7 @@ class LayerView:
         if prefix.rpartition("/")[0] == self._runs:
             # Only folders created by runs, so that nothing else is restored or deleted.
             for stray in self.strays(prefix):
-                log.warning("%s belongs to no layer; it is left where it is", self.path(stray))
+                log.warning("%s belongs to no layer; it is kept there", self.path(stray))
             return [name for name in subfolders if _is_run_folder(name)], []
         return subfolders, [self.head(file) for file in files]
 
@@ -261,7 +261,7 @@ class LayerView:
         if below == address or not (below.startswith(_RUN_FOLDERS) or is_layer(below)):
             raise OwnedAddress(
                 f"{str(self.path(address))!r} belongs to no layer and to no run, and is kept",
-                hint="the plan is not as it was made; plan it again",
+                hint="the plan was modified; make a new plan",
             )
 
     def _inside(self, folder: str) -> tuple[Sequence[str], Sequence[str]]:
@@ -303,7 +303,7 @@ class LayerView:
             # A layer in its place does not need an old rollup file.
             if layer in named and not (address.endswith(ROLLUP) and self._is_aside(address)):
                 raise Conflict(
-                    f"{address} was left, because the label {named[layer]} names its layer"
+                    f"{address} was kept, because the label {named[layer]} names its layer"
                 )
 
     def _has_copy(self, address: str, layer: SnapshotId) -> bool:
@@ -330,7 +330,7 @@ class LayerView:
             named = stat.S_ISREG if address.endswith((ARCHIVE, ROLLUP)) else stat.S_ISDIR
             if not named(status.st_mode):
                 raise Refused(
-                    f"{str(self.path(address))!r} has the name of a layer and is not one",
+                    f"{str(self.path(address))!r} is named like a layer, but is not a layer",
                     hint="move it out of the store; nothing was deleted",
                 )
         elif stat.S_ISDIR(status.st_mode):
