@@ -15,7 +15,14 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
-ROOMS: tuple[str, ...] = ()
+ROOMS: tuple[str, ...] = (
+    "stores",
+    "stores/abilities",
+    "stores/catalog",
+    "stores/icechunk",
+    "stores/sidecar",
+    "stores/terminus",
+)
 """Folders and modules below the package that are held to the limits."""
 LIMITS = {"what": 3, "one": 3, "that": 12}
 """Uses per 1,000 words of docstrings."""

@@ -43,6 +43,6 @@ def failed(check: str, error: ReclaimError, repository: str = "") -> Finding:
     )
 
 
-def some(names: Sequence[str]) -> str:
+def abbreviate(names: Sequence[str]) -> str:
     shown = ", ".join(islice(names, NAMED))
     return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"

@@ -86,7 +86,7 @@ SNAPSHOTS = pa.schema(
 """Snapshots stored as files: a listing, with the fields of their graph."""
 
 
-DRAWN = pa.schema(
+LISTED_SNAPSHOTS = pa.schema(
     [
         pa.field("id", pa.string(), nullable=False),
         pa.field("written_at", pa.timestamp("us", tz="UTC")),
@@ -133,7 +133,7 @@ class Format(Declared, ABC):
     root: str
     """URL of the storage; addresses are relative to it."""
 
-    ours: ClassVar[str]
+    own_folder: ClassVar[str]
     """Folder of Reclaim's own files, inside the prefix."""
     sequential: ClassVar[bool] = False
     """Whether objects of a kind are deleted in order, as listed."""
@@ -184,7 +184,7 @@ class Format(Declared, ABC):
         """Quarantine folder of a run, inside the prefix. Its objects are of the kind
         ``QUARANTINE``, which is collectable only in a deleted store.
         """
-        return f"{self.prefix}{self.ours}/{QUARANTINE}/{run_id}/"
+        return f"{self.prefix}{self.own_folder}/{QUARANTINE}/{run_id}/"
 
     def view(self, storage: Storage) -> Storage:
         """View of the storage with objects as counted by this format; most formats count files."""

@@ -77,9 +77,9 @@ class Observation:
     """Snapshots live under the store's own rules, for a store whose history has no policy."""
     why: Mapping[SnapshotId, str] = field(default_factory=dict)
     """Former roles of dead snapshots, where the store knows them."""
-    draw: Callable[[], pa.Table] | None = None
-    """Returns every snapshot as ``DRAWN``, where the store itself decides which are live. Computed
-    only on demand: there may be very many snapshots.
+    list_snapshots: Callable[[], pa.Table] | None = None
+    """Returns every snapshot as ``LISTED_SNAPSHOTS``, where the store itself decides which are live.
+    Computed only on demand: there may be very many snapshots.
     """
     paths: tuple[str, ...] = ()
     """Files, named like those of ``held``, with addresses and staged paths of objects listed by no

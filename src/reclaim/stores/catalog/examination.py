@@ -17,7 +17,7 @@ from reclaim.storage import ObjectStorage, hashed_files, is_relic
 from reclaim.storage.buckets import Upload
 from reclaim.stores.catalog.uploads import find_uploads
 from reclaim.stores.catalog.verify import expected_objects, verify
-from reclaim.stores.findings import Advance, Finding, Level, failed, some
+from reclaim.stores.findings import Advance, Finding, Level, abbreviate, failed
 
 if TYPE_CHECKING:
     from reclaim.stores.catalog.store import CatalogStore
@@ -72,7 +72,7 @@ class CatalogExamination:
         if unknown:
             sentence = f"the storage has {len(unknown)} partitions that the database does not know"
             hint = f"if this database is the right one: {adopt}"
-            ahead = StorageAhead(f"{sentence}: {some(unknown)}", hint=hint)
+            ahead = StorageAhead(f"{sentence}: {abbreviate(unknown)}", hint=hint)
             return failed("partitions", ahead, name)
         return self._finding(
             Level.OK, "partitions", "all partitions of the storage are in the database"
@@ -173,7 +173,7 @@ class CatalogExamination:
         expired = self._store.find_expired(absent)
         missing = [address for address in absent if address not in expired]
         if missing:
-            sentence = f"{len(missing)} live objects are missing: {some(missing)}"
+            sentence = f"{len(missing)} live objects are missing: {abbreviate(missing)}"
             hint = "restore them from a backup or another copy, before anything else runs"
             return failed("objects", Corrupt(sentence, hint=hint), self._store.name)
         what = "containers and data" if self._deep else "containers (--deep checks data as well)"

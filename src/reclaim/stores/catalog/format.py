@@ -59,7 +59,7 @@ class CatalogFormat(IndexesEntries):
     repo_uid: str
     deleted: bool = False
 
-    ours: ClassVar[str] = "_reclaim"
+    own_folder: ClassVar[str] = "_reclaim"
     guard_noun: ClassVar[str] = "partition"
 
     @property

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from reclaim.errors import Corrupt, NotFound, ReclaimError
 from reclaim.model import RefKind, SnapshotId
 from reclaim.storage import LISTED
-from reclaim.stores.findings import Advance, Finding, Level, failed, some
+from reclaim.stores.findings import Advance, Finding, Level, abbreviate, failed
 from reclaim.stores.icechunk.addresses import CHUNKS, SNAPSHOTS, TRANSACTIONS
 from reclaim.stores.icechunk.driver_reader import DriverReader
 from reclaim.stores.icechunk.history import RepositoryHistory
@@ -78,7 +78,9 @@ class IcechunkExamination:
         if not missing:
             said = "all objects needed by branches and tags exist"
             return Finding(Level.OK, OBJECTS, said, "", self._name)
-        lost = Corrupt(f"{len(missing)} objects are missing or damaged: {some(sorted(missing))}")
+        lost = Corrupt(
+            f"{len(missing)} objects are missing or damaged: {abbreviate(sorted(missing))}"
+        )
         return Finding(Level.PROBLEM, OBJECTS, lost.message, RESTORE, self._name, lost.exit_code)
 
     def _add_manifests(

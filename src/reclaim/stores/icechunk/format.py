@@ -62,7 +62,7 @@ class IcechunkFormat(SurveysContainers):
     spec: int
     backups: bool = False
 
-    ours: ClassVar[str] = OURS
+    own_folder: ClassVar[str] = OURS
 
     @property
     def prefix(self) -> str:

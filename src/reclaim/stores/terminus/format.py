@@ -34,7 +34,7 @@ class TerminusFormat(DecodesSnapshots):
 
     name: str
 
-    ours: ClassVar[str] = OURS
+    own_folder: ClassVar[str] = OURS
     sequential: ClassVar[bool] = True
 
     @property

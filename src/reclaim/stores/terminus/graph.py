@@ -68,7 +68,7 @@ class Graph:
 class Reached:
     """Live layers, each with the reason for keeping it, along a shortest path.
 
-    The first ``firm`` of them are reached from labels and leases, the others only from spared
+    The first ``rooted`` of them are reached from labels and leases, the others only from spared
     layers. ``lost`` are missing layers allowed to be missing, each with a live layer needing it;
     ``lacking`` are missing layers needed only by spared layers.
     """
@@ -78,7 +78,7 @@ class Reached:
     sources: Sequence[int]
     edges: Mapping[int, Edge]
     roots: dict[int, str]
-    firm: int = 0
+    rooted: int = 0
     lost: Mapping[int, int] = field(default_factory=dict)
     lacking: Collection[int] = ()
 
@@ -160,7 +160,7 @@ def reach(
                         queue.append(target)
 
     follow(words, sparing=False)
-    firm = len(queue)
+    rooted = len(queue)
     also = {graph.numbers[id]: why for id, why in (spared or {}).items()}
     reached.roots.update(
         (layer, why) for layer, why in also.items() if sources[layer] == _UNREACHED
@@ -168,12 +168,12 @@ def reach(
     follow(also, sparing=True)
     gone = {*lost, *lacking}
     if not gone:
-        return replace(reached, firm=firm)
+        return replace(reached, rooted=rooted)
     for layer in gone:
         sources[layer] = _UNREACHED
     order = [layer for layer in queue if layer not in gone]
-    firm -= sum(layer in gone for layer in queue[:firm])
-    return replace(reached, order=order, firm=firm, lost=lost, lacking=lacking)
+    rooted -= sum(layer in gone for layer in queue[:rooted])
+    return replace(reached, order=order, rooted=rooted, lost=lost, lacking=lacking)
 
 
 def deletion_order(graph: Graph, dead: Collection[int]) -> list[int]:

@@ -37,9 +37,9 @@ def find_missing(
     Only layers reached from labels and leases are checked: spared layers may never have been whole.
     If no ids are unknown, which is nearly always the case, no files are read.
     """
-    firm = np.zeros(len(layers.graph), np.bool_)
-    firm[np.fromiter(reached.order[: reached.firm], np.int64, reached.firm)] = True
-    which = firm[layers.unknown.owner]
+    rooted = np.zeros(len(layers.graph), np.bool_)
+    rooted[np.fromiter(reached.order[: reached.rooted], np.int64, reached.rooted)] = True
+    which = rooted[layers.unknown.owner]
     if not which.any():
         return {}
     owners = layers.unknown.owner[which]

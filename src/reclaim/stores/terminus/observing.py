@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from reclaim.clock import Clock, from_micros, to_micros
 from reclaim.errors import Corrupt, IncompleteRead, OutOfTime
 from reclaim.model import Lease, Ref, RefKind, SnapshotId
-from reclaim.stores.findings import some
+from reclaim.stores.findings import abbreviate
 from reclaim.stores.format import SNAPSHOTS, Reader
 from reclaim.stores.observation import (
     BUDGET,
@@ -39,7 +39,7 @@ from reclaim.stores.terminus.labels import Label
 from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.missing import find_missing, shards_of
 from reclaim.stores.terminus.promised import find_promised, needed_by, with_quarantined
-from reclaim.stores.terminus.snapshot_table import draw
+from reclaim.stores.terminus.snapshot_table import list_layers
 from reclaim.stores.terminus.survey import LayerSurvey
 
 YOUNG = "younger than the margin"
@@ -83,13 +83,13 @@ class TerminusObserver:
     ) -> Observation:
         if listing is None:
             now = self.clock.now()
-            listing = Survey(self.survey.look(reader), now)
+            listing = Survey(self.survey.read_all(reader), now)
         started = listing.started_at
         listed = Layers.of(listing.rows)
         labels = read_labels(self.folder)
         read_at = self.clock.now()
         leases = self.leases.valid(read_at)
-        names = self.survey.named()
+        names = self.survey.list_addresses()
         layers = self.survey.complete(listed, names, reader)
         young = _young(layers, listed, started - margin)
         reached = self._reach(layers, labels, leases, young)
@@ -163,11 +163,11 @@ class TerminusObserver:
         run. ``promised`` has the undoable runs among them, with the layers on their lists.
         """
         quarantined = {run: self.survey.quarantined(run) for run in {*others, run_id}}
-        listed = Layers.of(self.survey.look(reader))
+        listed = Layers.of(self.survey.read_all(reader))
         labels = read_labels(self.folder)
         now = self.clock.now()
         leases = self.leases.valid(now)
-        in_store = self.survey.complete(listed, self.survey.named(), reader)
+        in_store = self.survey.complete(listed, self.survey.list_addresses(), reader)
         young = _young(in_store, listed, now - Margins().objects)
         every = with_quarantined(in_store, quarantined.values(), self.survey, reader)
         marked = self._reach(every, labels, leases, young)
@@ -248,10 +248,10 @@ class TerminusObserver:
             ids[layer] for layer in reached.order if not lacking.isdisjoint(needs(layer))
         )
         runs = {run for layer in lacking if (run := self.lists.set_aside_by(ids[layer]))}
-        undo = f"; to restore it, undo {some(sorted(runs))}" * bool(runs)
+        undo = f"; to restore it, undo {abbreviate(sorted(runs))}" * bool(runs)
         yield (
             f"the parent or rollup of {len(broken)} layers not needed by labels is missing{undo}; "
-            f"these layers cannot be loaded, and are kept while {YOUNG}: {some(broken)}"
+            f"these layers cannot be loaded, and are kept while {YOUNG}: {abbreviate(broken)}"
         )
 
     def _describe(self, marked: Marked, read_at: datetime) -> Observation:
@@ -282,7 +282,7 @@ class TerminusObserver:
             read=SnapshotCounts(marked.read, marked.read),
             reached=self.reached,
             why={ids[layer]: str(kind) for layer, kind in classify(layers.graph, dead).items()},
-            draw=partial(draw, layers, reached),
+            list_snapshots=partial(list_layers, layers, reached),
             unreadable=frozenset(ids[layer] for layer in dead if layer in faults),
             warnings=(*_warnings(marked.missing), *self._lacking_warnings(reached)),
             young=_young_alone(layers, reached),
@@ -304,7 +304,7 @@ def _kept_warnings(kept: Collection[SnapshotId], runs: Collection[str]) -> Itera
         more = f" and {len(named) - SHOWN} more" * (len(named) > SHOWN)
         yield (
             f"{len(kept)} layers are kept only because undoable runs need them "
-            f"({', '.join(named[:SHOWN])}{more}); once these are purged or undone, the layers can go"
+            f"({', '.join(named[:SHOWN])}{more}); once purged or undone, they release the layers"
         )
 
 
@@ -326,7 +326,7 @@ def _lost_warnings(promised: Mapping[str, Collection[SnapshotId]], every: Layers
         if away := sorted(layer for layer in layers if layer not in every):
             yield (
                 f"{len(away)} layers to be restored by run {run} are neither in place nor in "
-                f"its quarantine, and layers needed only by them are not protected: {some(away)}"
+                f"its quarantine; layers needed only by them are not protected: {abbreviate(away)}"
             )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.stores.format import DRAWN
+from reclaim.stores.format import LISTED_SNAPSHOTS
 from reclaim.stores.terminus.graph import NONE, Edge, Reached
 from reclaim.stores.terminus.layers import Layers
 
@@ -17,18 +17,18 @@ KEPT_BY = {
 }
 
 
-def draw(layers: Layers, reached: Reached) -> pa.Table:
-    """Layers as ``DRAWN``. They have neither times nor messages of their own."""
+def list_layers(layers: Layers, reached: Reached) -> pa.Table:
+    """Layers as ``LISTED_SNAPSHOTS``. They have neither times nor messages of their own."""
     rows = len(layers)
     parent = np.asarray(layers.graph.parent[:rows], np.int64)
     known = pa.array(layers.graph.ids, pa.string())
     columns = (
         layers.ids,
-        *(pa.nulls(rows, field.type) for field in list(DRAWN)[1:3]),
+        *(pa.nulls(rows, field.type) for field in list(LISTED_SNAPSHOTS)[1:3]),
         _parents(known, parent),
         _kept_by(known, reached, rows),
     )
-    return pa.table(list(columns), schema=DRAWN)
+    return pa.table(list(columns), schema=LISTED_SNAPSHOTS)
 
 
 def _parents(known: pa.Array, parent: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:

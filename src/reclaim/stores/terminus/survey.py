@@ -29,11 +29,11 @@ class LayerSurvey:
         self.format = format
         self.view = self._view = format.view(storage)
 
-    def look(self, reader: Reader) -> pa.Table:
+    def read_all(self, reader: Reader) -> pa.Table:
         """List and read every layer, using the reader."""
         return reader.survey(self.format, [KeyRange(shard) for shard in self._view.shards()])
 
-    def named(self) -> pa.Array:
+    def list_addresses(self) -> pa.Array:
         """Addresses of all objects in the shards named like a layer's object."""
         shards = self._view.shards()
         names = [
