@@ -78,7 +78,7 @@ class Observation:
     why: Mapping[SnapshotId, str] = field(default_factory=dict)
     """Former roles of dead snapshots, where the store knows them."""
     list_snapshots: Callable[[], pa.Table] | None = None
-    """Returns every snapshot as ``LISTED_SNAPSHOTS``, where the store itself decides which are live.
+    """Returns every snapshot as ``LISTED_SNAPSHOTS``, if the store itself decides which are live.
     Computed only on demand: there may be very many snapshots.
     """
     paths: tuple[str, ...] = ()
