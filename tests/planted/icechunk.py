@@ -279,8 +279,8 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "a parent that comes back late is lost": Bug(
         "reclaim.stores.icechunk.repo_editor",
-        right="            if removed.is_back and id in there and",
-        wrong="            if not removed.is_back and id in there and",
+        right="            if removed.is_back and id in present and",
+        wrong="            if not removed.is_back and id in present and",
         test=f"{CONTRACT}::test_a_part_can_come_back_before_the_rest[spec 2]",
     ),
     "an update of repo is of the future": Bug(
@@ -374,8 +374,8 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "our edit of repo stays when the run died": Bug(
         "reclaim.stores.icechunk.held_repo",
-        right="            left = self._take_back(record).left\n            if (run :=",
-        wrong="            left = []\n            if (run :=",
+        right="            not_reverted = self._take_back(record).left\n            if (run :=",
+        wrong="            not_reverted = []\n            if (run :=",
         test=f"{OWN_EDIT}::test_the_edit_of_a_run_that_died_is_taken_back",
     ),
     "an edit of repo that may be taken back is planned on": Bug(

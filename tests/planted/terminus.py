@@ -315,8 +315,8 @@ BUGS: dict[str, Bug] = {
     ),
     "only runs that are known have anything aside": Bug(
         "reclaim.stores.terminus.store",
-        right="        others = self._view.quarantined_runs()\n",
-        wrong="        others = [run.id for run in self.runs() if run.quarantine]\n",
+        right="        runs = self._view.quarantined_runs()\n",
+        wrong="        runs = [run.id for run in self.runs() if run.quarantine]\n",
         test=f"{HERE}/test_sidecar.py"
         "::test_what_an_unreadable_run_has_aside_still_needs_its_parents",
     ),
@@ -346,7 +346,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a purge takes what layers in another quarantine need": Bug(
         "reclaim.stores.terminus.observing",
-        right="        reached = marked.ids | needed_by(layers, every)\n",
+        right="        reached = marked.ids | needed_by(layers, all_layers)\n",
         wrong="        reached = marked.ids\n",
         test=f"{HERE}/test_promises.py::test_a_purge_brings_it_back",
     ),
@@ -432,7 +432,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a layer in quarantine that is away is not named": Bug(
         "reclaim.stores.terminus.observing",
-        right="                *_lost_warnings(promised, every),\n",
+        right="                *_lost_warnings(promised, all_layers),\n",
         wrong="",
         test=f"{HERE}/test_promises.py::test_a_plan_names_a_layer_that_is_away",
     ),

@@ -160,12 +160,12 @@ class CatalogExamination:
         storage = self._store.storage
         prefix = self._store.format.prefix
         folder = prefix.rstrip("/") if self._deep else f"{prefix}_reclaim/meta"
-        there = _addresses(storage.list(folder))
+        existing = _addresses(storage.list(folder))
         checked = 0
         absent = []
-        for address in self._needed(seen, live, held, there):
+        for address in self._needed(seen, live, held, existing):
             checked += 1
-            if address not in there:
+            if address not in existing:
                 with suppress(NotFound):
                     storage.head(address)
                     continue
@@ -186,7 +186,7 @@ class CatalogExamination:
         seen: Roots,
         live: Iterable[SnapshotId],
         held: ObjectStorage,
-        there: set[str],
+        existing: set[str],
     ) -> Iterator[str]:
         """Containers of all live snapshots, and the objects listed by those of tips or, if deep, of
         all.
@@ -201,7 +201,7 @@ class CatalogExamination:
         storage, format = self._store.storage, self._store.format
         read: set[str] = set()
         for metarange in sorted(metaranges if self._deep else opened):
-            if metarange not in there:
+            if metarange not in existing:
                 continue
             for container in format.containers(storage, metarange).to_pylist():
                 address = container["address"]
@@ -209,14 +209,14 @@ class CatalogExamination:
                     continue
                 read.add(address)
                 yield address
-                if self._deep and address in there:
+                if self._deep and address in existing:
                     entries = format.entries(storage, container, paths=False)
                     yield from entries.column("address").to_pylist()
         if self._deep:
             for file in seen.files:
                 for row in hashed_files.read(held, file).to_pylist():
                     # The object of a pending upload may not exist yet.
-                    if row["held_by"] == STAGED or row["address"] in there:
+                    if row["held_by"] == STAGED or row["address"] in existing:
                         yield row["address"]
 
 
@@ -225,8 +225,8 @@ def _reached(seen: Roots) -> frozenset[SnapshotId]:
     history = build(seen.history.snapshots, seen.history.refs)
     leased = [history.numbers[lease.snapshot] for lease in seen.leases]
     reached = reachable(history.parents, [*history.tips, *leased])
-    there = zip(history.snapshots, reached, strict=True)
-    return frozenset(snapshot.id for snapshot, is_reached in there if is_reached)
+    flagged = zip(history.snapshots, reached, strict=True)
+    return frozenset(snapshot.id for snapshot, is_reached in flagged if is_reached)
 
 
 def _listed_partitions(store: CatalogStore) -> list[tuple[str, str]]:

@@ -147,22 +147,22 @@ class CatalogFormat(IndexesEntries):
         fourth = _part(parts, depth, 3)
         data = pc.and_(pc.equal(first, "branches"), pc.equal(depth, 4))
         named = pc.match_substring_regex(third, f"^(?:{PARTITION})$")
-        ours = pc.equal(first, "_reclaim")
-        meta = pc.and_(pc.and_(ours, pc.equal(second, "meta")), pc.equal(depth, 4))
-        runs = pc.and_(pc.and_(ours, pc.equal(second, "runs")), pc.greater(depth, 3))
+        own = pc.equal(first, "_reclaim")
+        meta = pc.and_(pc.and_(own, pc.equal(second, "meta")), pc.equal(depth, 4))
+        runs = pc.and_(pc.and_(own, pc.equal(second, "runs")), pc.greater(depth, 3))
         work = pc.and_(runs, pc.equal(fourth, "work"))
         # Files of the last run are held; older files are deleted like other working files.
-        left = pc.and_(ours, pc.is_in(second, pa.array(LEFT)))
-        by_rules = pc.and_(ours, pc.equal(second, LIFECYCLE))
+        checkpoints = pc.and_(own, pc.is_in(second, pa.array(LEFT)))
+        by_rules = pc.and_(own, pc.equal(second, LIFECYCLE))
         # Checkpoints of older versions of Reclaim.
         begun = pc.is_in(third, pa.array(["checkpoints", "index"]))
-        work = pc.or_(work, pc.or_(left, pc.and_(by_rules, begun)))
+        work = pc.or_(work, pc.or_(checkpoints, pc.and_(by_rules, begun)))
         # The other folders contain tables for people: records.
         runs = pc.or_(runs, by_rules)
-        epoch = pc.and_(pc.and_(ours, pc.equal(second, "epoch")), pc.equal(depth, 3))
-        quarantined = pc.and_(ours, pc.equal(second, QUARANTINE))
+        epoch = pc.and_(pc.and_(own, pc.equal(second, "epoch")), pc.equal(depth, 3))
+        quarantined = pc.and_(own, pc.equal(second, QUARANTINE))
         holds_partitions = pc.or_(
-            pc.equal(first, "branches"), pc.and_(ours, pc.equal(second, "meta"))
+            pc.equal(first, "branches"), pc.and_(own, pc.equal(second, "meta"))
         )
         foreign = pc.and_not(pc.and_(holds_partitions, pc.greater(depth, 3)), named)
         kind = pc.case_when(

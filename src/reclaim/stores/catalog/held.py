@@ -156,10 +156,10 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
         return commit_states.set_aside(self._workspace, self.lock, ids) + self.collect(ids)
 
     def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
-        left = commit_states.left_condemned(self._workspace, self._undoable(and_own=True))
+        condemned = commit_states.left_condemned(self._workspace, self._undoable(and_own=True))
         return {
             SnapshotId(commit_id): {METARANGE: metarange} if metarange else {}
-            for commit_id, metarange in left.items()
+            for commit_id, metarange in condemned.items()
         }
 
     def take_over(self, ids: Collection[SnapshotId]) -> int:

@@ -69,15 +69,15 @@ class IcechunkExamination:
                 missing.append(error.message)
                 continue
             chunks = pc.unique(entries.column("address"))
-            there = pc.is_in(chunks, value_set=listed.column("address"))
-            missing += chunks.filter(pc.invert(there)).to_pylist()
+            present = pc.is_in(chunks, value_set=listed.column("address"))
+            missing += chunks.filter(pc.invert(present)).to_pylist()
             missing += self._cut_off(str(container["address"]), entries, listed)
             if advance is not None:
-                missing += self._read(set(chunks.filter(there).to_pylist()) - read, advance)
+                missing += self._read(set(chunks.filter(present).to_pylist()) - read, advance)
                 read.update(chunks.to_pylist())
         if not missing:
-            said = "all objects needed by branches and tags exist"
-            return Finding(Level.OK, OBJECTS, said, "", self._name)
+            sentence = "all objects needed by branches and tags exist"
+            return Finding(Level.OK, OBJECTS, sentence, "", self._name)
         lost = Corrupt(
             f"{len(missing)} objects are missing or damaged: {abbreviate(sorted(missing))}"
         )
@@ -116,8 +116,8 @@ class IcechunkExamination:
         """
         needed = {id for id in live if history.snapshots[id].parents}
         needed.update(SnapshotId(log) for id in live for log in history.pruned.get(id, ()))
-        there = self._format.ids_in(self._storage, TRANSACTIONS)
-        return [self._format.address(TRANSACTIONS, id) for id in sorted(needed - there)]
+        existing = self._format.ids_in(self._storage, TRANSACTIONS)
+        return [self._format.address(TRANSACTIONS, id) for id in sorted(needed - existing)]
 
     def _read(self, chunks: set[str], advance: Advance) -> list[str]:
         """Return those chunks which cannot be read."""

@@ -42,7 +42,9 @@ def leaving_repo(history: History, expiration: Expiration) -> frozenset[Snapshot
     """Snapshots to be removed from ``repo`` by the library, reachable or not."""
     stays = _staying_in_repo(history, _young(history, expiration), expiration)
     return frozenset(
-        snapshot.id for snapshot, there in zip(history.snapshots, stays, strict=True) if not there
+        snapshot.id
+        for snapshot, is_staying in zip(history.snapshots, stays, strict=True)
+        if not is_staying
     )
 
 
@@ -143,8 +145,10 @@ def _edit(
         for ref in history.refs
         if ref in expired and _is_asked(ref, expiration) and not ref.default
     )
-    left = [tip for ref, tip in zip(history.refs, history.tips, strict=True) if ref not in deleted]
-    reached = reachable(after, left)
+    remaining_tips = [
+        tip for ref, tip in zip(history.refs, history.tips, strict=True) if ref not in deleted
+    ]
+    reached = reachable(after, remaining_tips)
     return Edit(
         reparent={
             history.snapshots[number].id: ids(history, new)
@@ -152,7 +156,9 @@ def _edit(
             if new != history.parents[number]
         },
         delete_refs=deleted,
-        unreachable=ids(history, (number for number, there in enumerate(reached) if not there)),
+        unreachable=ids(
+            history, (number for number, is_reached in enumerate(reached) if not is_reached)
+        ),
         touched_bases=(),
         expired_tips=tuple(ref for ref in history.refs if ref in expired),
         kept_bases={},

@@ -192,43 +192,43 @@ class Tables:
         for slot in empty:
             if not self._offsets(slot, 1).any():
                 continue
-            there = self.has(slot)
-            if self.buffer.gather(self.targets(slot, there), "<u4").any():
+            present = self.has(slot)
+            if self.buffer.gather(self.targets(slot, present), "<u4").any():
                 raise UnknownSlot(f"a table uses a reserved field ({slot})")
 
     def has(self, slot: int) -> Flags:
         """Whether each table has a slot."""
-        there: Flags = self._each(self._offsets(slot, 1) != 0)
-        return there
+        present: Flags = self._each(self._offsets(slot, 1) != 0)
+        return present
 
     def numbers(self, slot: int, dtype: npt.DTypeLike, default: int = 0) -> npt.NDArray[Any]:
         """Value of a slot in each table."""
         kind = np.dtype(dtype)
-        there = self.has(slot)
-        if there.all():
+        present = self.has(slot)
+        if present.all():
             return self.buffer.gather(self._fields(slot, kind.itemsize), kind)
         values = np.full(len(self), default, kind)
-        values[there] = self.buffer.gather(self._fields(slot, kind.itemsize, there), kind)
+        values[present] = self.buffer.gather(self._fields(slot, kind.itemsize, present), kind)
         return values
 
-    def fixed(self, slot: int, size: int, there: Flags) -> npt.NDArray[np.uint8]:
+    def fixed(self, slot: int, size: int, present: Flags) -> npt.NDArray[np.uint8]:
         """Bytes of a slot in some tables, one row each; the slot must be present."""
-        at = self._fields(slot, size, there)
+        at = self._fields(slot, size, present)
         rows = self.buffer.gather(at, f"V{size}")
         return rows.view(np.uint8).reshape(len(at), size)
 
-    def targets(self, slot: int, there: Flags) -> Positions:
+    def targets(self, slot: int, present: Flags) -> Positions:
         """Target positions of a slot in some tables."""
-        at = self._fields(slot, 4, there)
+        at = self._fields(slot, 4, present)
         pointed: Positions = at + self.buffer.gather(at, "<u4")
         return pointed
 
-    def _fields(self, slot: int, size: int, there: Flags | None = None) -> Positions:
+    def _fields(self, slot: int, size: int, present: Flags | None = None) -> Positions:
         """Positions of a slot's value in some tables; the slot must be present."""
         offsets = self._each(self._offsets(slot, size))
         positions = self.positions
-        if there is not None and not there.all():
-            offsets, positions = offsets[there], positions[there]
+        if present is not None and not present.all():
+            offsets, positions = offsets[present], positions[present]
         if not offsets.all():
             raise Damaged("a table lacks a field")
         fields: Positions = positions + offsets

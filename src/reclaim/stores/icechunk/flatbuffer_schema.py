@@ -163,7 +163,7 @@ def _write_target(builder: Builder, value: Any, kind: Kind, before: Any) -> int:
             _write_bytes(builder, value)
             offset = builder.EndVector()
         case Many(item):
-            targets = [_write_target(builder, each, item, 0) for each in value]
+            targets = [_write_target(builder, element, item, 0) for element in value]
             builder.StartVector(4, len(targets), 4)
             for target in reversed(targets):
                 builder.PrependUOffsetTRelative(target)

@@ -163,10 +163,12 @@ class IcechunkFormat(SurveysContainers):
         lists = [NO_MANIFESTS, *(snapshot.manifests for snapshot in snapshots)]
         rows = sum(map(len, lists))
         columns = (
-            names(np.concatenate([each.ids for each in lists]), f"{self.prefix}{MANIFESTS}/"),
+            names(
+                np.concatenate([manifests.ids for manifests in lists]), f"{self.prefix}{MANIFESTS}/"
+            ),
             pa.repeat(pa.scalar(MANIFEST, pa.string()), rows),
-            pa.array(np.concatenate([each.sizes for each in lists])).cast(pa.string()),
-            pa.array(np.concatenate([each.refs for each in lists])).cast(pa.int64()),
+            pa.array(np.concatenate([manifests.sizes for manifests in lists])).cast(pa.string()),
+            pa.array(np.concatenate([manifests.refs for manifests in lists])).cast(pa.int64()),
             pa.repeat(pa.scalar(0, pa.int32()), rows),
         )
         return pa.table(columns, schema=CONTAINERS)
@@ -253,11 +255,11 @@ class IcechunkFormat(SurveysContainers):
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
         """The given snapshots, read in either spec."""
-        there, gone = survey.heads(storage, addresses)
+        existing, gone = survey.heads(storage, addresses)
         missing, folder = "it is missing", f"{self.prefix}{SNAPSHOTS}"
         return pa.concat_tables(
             [
-                survey.read(storage, there, folder, vanished=missing),
+                survey.read(storage, existing, folder, vanished=missing),
                 survey.faulty(gone, folder, missing),
             ]
         )

@@ -123,8 +123,8 @@ class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
         until = run.quarantine.until if run and run.quarantine else None
         self._leases.hold_returned(back, run_id, until)
         restored = super().restore(run_id, whole, complete=complete)
-        left = self._left_of_edit(run_id, run)
-        return replace(restored, left=(*restored.left, *left))
+        not_reverted = self._left_of_edit(run_id, run)
+        return replace(restored, left=(*restored.left, *not_reverted))
 
     def _has_edited(self, run_id: str, run: RunRecord | None) -> bool:  # noqa: ARG002
         return run is not None and run.edit.by_library

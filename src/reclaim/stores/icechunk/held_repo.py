@@ -59,10 +59,10 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         for run_id, record in self._observer.unfinished_edits().items():
             if run_id == self.lock.run_id:
                 continue
-            left = self._take_back(record).left
+            not_reverted = self._take_back(record).left
             if (run := self._records.find(run_id)) is not None:
-                self.finish(run.rolled_back(tuple(left)))
-            if not left:
+                self.finish(run.rolled_back(tuple(not_reverted)))
+            if not not_reverted:
                 self._edits.remove(run_id)
         for run_id in self._observer.ended_edits():
             self._edits.remove(run_id)
@@ -240,10 +240,10 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         record = self._edits.read(run_id)
         if record is None:
             return []
-        left = self._take_back(record).left
-        if not left:
+        not_reverted = self._take_back(record).left
+        if not not_reverted:
             self._edits.remove(run_id)
-        return left
+        return not_reverted
 
     def _take_back(self, record: EditRecord) -> RepoTakenBack:
         return self._editor.take_back(record, self.lock.check)

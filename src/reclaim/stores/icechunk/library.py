@@ -93,8 +93,8 @@ def _translated(url: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
             raise
-        said = str(error).split("\n", 1)[0]
+        message = str(error).split("\n", 1)[0]
         raise Unavailable(
-            f"Icechunk's library could not expire snapshots of {url}: {said}",
+            f"Icechunk's library could not expire snapshots of {url}: {message}",
             hint="see the message; changes made before the error, if any, remain",
         ) from error

@@ -150,11 +150,11 @@ class IcechunkObserver:
     def current_history(self) -> IcechunkHistoryRead:
         """Current history, read in this process."""
         read = self._current().read()
-        there = {snapshot.id for snapshot in read.snapshots}
+        ids = {snapshot.id for snapshot in read.snapshots}
         returned = tuple(
             lease
             for lease in self.sidecar.leases.valid(self.clock.now())
-            if lease.undone_run is not None and lease.snapshot in there
+            if lease.undone_run is not None and lease.snapshot in ids
         )
         return replace(read, returned=returned, editor=self._editor())
 

@@ -43,12 +43,12 @@ def find_refs(addresses: Iterable[str], folder: str) -> RefNames:
             files[_KINDS[prefix], name] = address
         elif _KINDS[prefix] is RefKind.TAG:
             deleted_tags.add(name)
-    there = {
+    existing = {
         (kind, name): address
         for (kind, name), address in files.items()
         if kind is not RefKind.TAG or name not in deleted_tags
     }
-    return RefNames(there, frozenset(deleted_tags))
+    return RefNames(existing, frozenset(deleted_tags))
 
 
 def decode_ref(data: bytes, address: str) -> str:

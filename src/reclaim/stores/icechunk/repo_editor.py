@@ -121,10 +121,10 @@ class RepoEditor:
             id: entries[id].below(new, pruned_between(entries, id, new))
             for id, new in reparent.items()
         }
-        left = {named: at for named, at in refs.items() if named not in record.refs}
+        remaining = {named: at for named, at in refs.items() if named not in record.refs}
         check()
         note(record)
-        target = document.with_entries(edited).with_refs(left)
+        target = document.with_entries(edited).with_refs(remaining)
         return self._write(target, data, version, check, kind=EXPIRATION_RAN)
 
     def take_back(self, record: EditRecord, check: Callable[[], None]) -> RepoTakenBack:
@@ -133,15 +133,17 @@ class RepoEditor:
             data, version = self._swaps.get_version(self._address)
             document = RepoDocument.read(data, self._address)
             entries, refs = document.entries(), document.refs()
-            left: list[str] = []
+            not_reverted: list[str] = []
             fitted: dict[SnapshotId, RepoEntry] = {}
             for id, edited in record.parents.items():
                 if id in entries and entries[id].parent == edited.old:
                     continue
                 if id not in entries or entries[id].parent != edited.new:
-                    left.append(f"the parent of {id}, which was deleted or changed since")
+                    not_reverted.append(f"the parent of {id}, which was deleted or changed since")
                 elif edited.old is not None and edited.old not in entries:
-                    left.append(f"the parent of {id}, formerly {edited.old}, which was deleted")
+                    not_reverted.append(
+                        f"the parent of {id}, formerly {edited.old}, which was deleted"
+                    )
                 else:
                     fitted[id] = entries[id].below(edited.old, edited.pruned)
             back = {}
@@ -150,13 +152,13 @@ class RepoEditor:
                     back[kind, name] = at
                 elif refs.get((kind, name)) != at:
                     why = "was created again elsewhere" if (kind, name) in refs else f"was at {at}"
-                    left.append(f"the {kind} {name}, which {why}")
+                    not_reverted.append(f"the {kind} {name}, which {why}")
             if not fitted and not back:
-                return RepoTakenBack(0, left)
+                return RepoTakenBack(0, not_reverted)
             target = document.with_entries(fitted).with_refs({**refs, **back})
             check()
             if self._write(target, data, version, check, kind=EXPIRATION_RAN):
-                return RepoTakenBack(len(fitted) + len(back), left)
+                return RepoTakenBack(len(fitted) + len(back), not_reverted)
         raise self._out_of_time()
 
     def rotate_log(self, check: Callable[[], None]) -> None:
@@ -182,37 +184,37 @@ class RepoEditor:
     def _restorable(
         self,
         known: Mapping[SnapshotId, Withdrawn],
-        there: Mapping[SnapshotId, RepoEntry],
+        present: Mapping[SnapshotId, RepoEntry],
         listed: Collection[SnapshotId],
     ) -> dict[SnapshotId, RepoEntry]:
         """Snapshots to be put back, and snapshots regaining a parent thereby."""
-        wanted = {
+        candidates = {
             id: removed.entry
             for id, removed in known.items()
-            if id not in listed and id not in there and not removed.is_back
+            if id not in listed and id not in present and not removed.is_back
         }
-        whole = self._whole(wanted.keys())
-        back = {id: entry for id, entry in wanted.items() if id in whole}
-        root = next((id for id, entry in there.items() if entry.parent is None), None)
+        whole = self._whole(candidates.keys())
+        back = {id: entry for id, entry in candidates.items() if id in whole}
+        root = next((id for id, entry in present.items() if entry.parent is None), None)
 
-        def attach(entry: RepoEntry, wanted: RepoEntry) -> RepoEntry:
+        def attach(entry: RepoEntry, original: RepoEntry) -> RepoEntry:
             """Attach an entry to the nearest ancestor present or put back, otherwise to the first
             snapshot, with the logs of the bypassed ancestors.
             """
             passed: list[SnapshotId] = []
-            at = wanted.parent
-            while at is not None and at not in there and at not in back:
+            at = original.parent
+            while at is not None and at not in present and at not in back:
                 if at in known:
                     passed.append(at)
                 at = known[at].entry.parent if at in known else root
             logs = [log for id in reversed(passed) for log in (*known[id].entry.pruned(), str(id))]
-            return entry.below(at, [*logs, *wanted.pruned()])
+            return entry.below(at, [*logs, *original.pruned()])
 
         fitted = {id: attach(entry, entry) for id, entry in back.items()}
         for id, removed in known.items():
             # Skip a snapshot re-parented by the library since.
-            if removed.is_back and id in there and there[id].parent == removed.stand_in:
-                attached = attach(there[id], removed.entry)
+            if removed.is_back and id in present and present[id].parent == removed.stand_in:
+                attached = attach(present[id], removed.entry)
                 if attached.parent != removed.stand_in:
                     fitted[id] = attached
         return fitted

@@ -143,8 +143,10 @@ def _snapshots(root: FlatTable) -> Sequence[SnapshotInfo]:
         pruned[number] = _pruned(FlatTable(root.buffer, int(infos.positions[number])))
     text = root.buffer.text
     return [
-        SnapshotInfo(id, None if parent == _ROOT else ids[parent], from_micros(at), text(said), cut)
-        for id, parent, at, said, cut in zip(ids, parents, times, messages, pruned, strict=True)
+        SnapshotInfo(
+            id, None if parent == _ROOT else ids[parent], from_micros(at), text(message), cut
+        )
+        for id, parent, at, message, cut in zip(ids, parents, times, messages, pruned, strict=True)
     ]
 
 

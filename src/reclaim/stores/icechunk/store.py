@@ -100,16 +100,16 @@ class IcechunkStore(
         self.clock = clock or SystemClock()
         self.storage = storage or ObjectStorage.open(root)
         self.format = IcechunkFormat(root, self.name, _spec(self.storage, self.name))
-        ours = f"{self.format.prefix}{OURS}/"
-        sidecar = Sidecar(self.storage, ours, self.clock)
+        prefix = f"{self.format.prefix}{OURS}/"
+        sidecar = Sidecar(self.storage, prefix, self.clock)
         super().__init__(sidecar)
         self.safety_basis = f"{SAFETY_BASIS}{self._not_promised()}"
         self._observer = IcechunkObserver(
             self.storage,
             self.format,
             sidecar,
-            WithdrawnSnapshots(self.storage, ours),
-            EditRecords(self.storage, ours),
+            WithdrawnSnapshots(self.storage, prefix),
+            EditRecords(self.storage, prefix),
             self.clock,
         )
 

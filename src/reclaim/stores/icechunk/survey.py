@@ -38,8 +38,8 @@ def listed(storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
         return list(storage.batches(keys.prefix, after=keys.after, until=keys.until))
 
     with ThreadPoolExecutor(max(storage.at_once, 1)) as listers:
-        each = [batch for listing in listers.map(batches, ranges) for batch in listing]
-    return pa.Table.from_batches(each, schema=LISTED)
+        all_batches = [batch for listing in listers.map(batches, ranges) for batch in listing]
+    return pa.Table.from_batches(all_batches, schema=LISTED)
 
 
 def heads(storage: Storage, addresses: Sequence[str]) -> tuple[pa.Table, Sequence[str]]:
@@ -118,7 +118,7 @@ def read_files(
     read = partial(_read, storage, decode)
     files = zip(snapshots, read_ahead(storage, read, snapshots, entries=_count), strict=True)
     while piece := list(islice(files, BATCH)):
-        there = []
+        read_rows = []
         for row, file in piece:
             if file is None:
                 row["fault"] = vanished
@@ -134,9 +134,9 @@ def read_files(
                 row["parent"] = file.parent
                 row["note"] = f"{to_micros(file.written_at)} {file.message}"
             if file is not None or vanished is not None:
-                there.append(row)
+                read_rows.append(row)
         whole = {row["address"]: file for row, file in piece if isinstance(file, SnapshotFile)}
-        yield pa.Table.from_pylist(there, schema=SNAPSHOTS), whole
+        yield pa.Table.from_pylist(read_rows, schema=SNAPSHOTS), whole
 
 
 def _count(row: Mapping[str, Any]) -> int:

@@ -144,23 +144,23 @@ class HeldSidecar(Held):
     def _condemned_by_others(
         self, ids: Collection[SnapshotId], *, excluding: Collection[str]
     ) -> Rules:
-        wanted = set(ids)
+        requested = set(ids)
         return {
             id: rule
             for run_id, lists in self._lists.all().items()
             if run_id not in excluding
             for id, rule in lists.get(CONDEMNED, {}).items()
-            if id in wanted
+            if id in requested
         }
 
     def _take(self, ids: Collection[SnapshotId], *, excluding: Collection[str] = ()) -> Rules:
-        wanted = set(ids)
+        requested = set(ids)
         taken: Rules = {}
         for run_id, lists in self._lists.all().items():
             if run_id in excluding:
                 continue
             listed = lists.get(CONDEMNED, {})
-            if removed := {id: rule for id, rule in listed.items() if id in wanted}:
+            if removed := {id: rule for id, rule in listed.items() if id in requested}:
                 taken |= removed
                 self._lists.write(run_id, {CONDEMNED: _without(listed, removed)})
         return taken

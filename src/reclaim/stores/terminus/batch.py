@@ -157,12 +157,12 @@ class _Heads:
         return np.where(place < 0, 0, to_numbers(value))
 
 
-def _strings(there: Flags, ids: bytes) -> pa.Array:
+def _strings(present: Flags, ids: bytes) -> pa.Array:
     """Column with an id in some rows and null in the others."""
-    offsets = _offsets(there * ID_SIZE)
-    valid = pa.py_buffer(np.packbits(there, bitorder="little").tobytes())
+    offsets = _offsets(present * ID_SIZE)
+    valid = pa.py_buffer(np.packbits(present, bitorder="little").tobytes())
     return pa.Array.from_buffers(
-        pa.string(), len(there), [valid, offsets.buffers()[1], pa.py_buffer(ids)]
+        pa.string(), len(present), [valid, offsets.buffers()[1], pa.py_buffer(ids)]
     )
 
 

@@ -131,8 +131,8 @@ class _Blocks:
         """Ids in entries, for blocks with ids."""
         rows = np.flatnonzero(~self.odd & (self.longest >= ID_SIZE))
         columns = (self.head, self.size, self.more, self.at, self.shares, self.sizes)
-        each = zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
-        for row, head, size, more, at, shares, sizes in each:
+        blocks = zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
+        for row, head, size, more, at, shares, sizes in blocks:
             entry = joined[head : head + size]
             if more:
                 entries = [entry]

@@ -57,18 +57,18 @@ class Layers:
         changed = np.zeros(len(ids), np.int64)
         times = objects.column("last_modified").cast(pa.int64()).to_numpy()
         np.maximum.at(changed, number, times)
-        top = np.full(len(ids), NONE)
+        row_of = np.full(len(ids), NONE)
         for which in (~archive & ~rollup, archive):
-            top[number[which]] = np.flatnonzero(which)
-        there = top != NONE
-        layers = objects.take(pa.array(top[there])).combine_chunks()
+            row_of[number[which]] = np.flatnonzero(which)
+        has_row = row_of != NONE
+        layers = objects.take(pa.array(row_of[has_row])).combine_chunks()
         graph, unknown = _graph(layers)
         return cls(
             rows,
             graph,
             ids=_column(layers, "id"),
             addresses=_column(layers, "address"),
-            changed=changed[there],
+            changed=changed[has_row],
             unread=_flags(pc.equal(_column(layers, "note"), UNREAD)),
             unknown=unknown,
         )
@@ -120,12 +120,12 @@ def _graph(layers: pa.Table) -> tuple[Graph, Unknown]:
         needs = np.where(among == NONE, needs, count + among)
     known: list[SnapshotId] = pa.concat_arrays([ids, absent]).to_pylist()
     # An id held as data without a matching layer is not an edge.
-    there = number != NONE
+    is_known = number != NONE
     owner = np.repeat(np.arange(count), pc.fill_null(pc.list_value_length(names), 0).to_numpy())
-    starts = np.concatenate(([0], np.cumsum(np.bincount(owner[there], minlength=count))))
-    data = number[there].tolist()
+    starts = np.concatenate(([0], np.cumsum(np.bincount(owner[is_known], minlength=count))))
+    data = number[is_known].tolist()
     none = [NONE] * len(absent)
-    unknown = Unknown(owner[~there], named.filter(pa.array(~there)))
+    unknown = Unknown(owner[~is_known], named.filter(pa.array(~is_known)))
     graph = Graph(
         known,
         numbers=dict(zip(known, range(len(known)), strict=True)),

@@ -133,9 +133,9 @@ class TerminusObserver:
         layers = find_promised(quarantines, self.survey).union(taking, *promised.values())
         if not layers:
             return seen
-        every = with_quarantined(self.layers, quarantines, self.survey, reader)
-        there = frozenset().union(*seen.containers.values())
-        kept = (needed_by(layers, every) & there) - self.reached
+        all_layers = with_quarantined(self.layers, quarantines, self.survey, reader)
+        observed = frozenset().union(*seen.containers.values())
+        kept = (needed_by(layers, all_layers) & observed) - self.reached
         self.reached |= kept
         return replace(
             seen,
@@ -145,7 +145,7 @@ class TerminusObserver:
             warnings=(
                 *seen.warnings,
                 *_kept_warnings(kept, promised),
-                *_lost_warnings(promised, every),
+                *_lost_warnings(promised, all_layers),
             ),
         )
 
@@ -169,12 +169,12 @@ class TerminusObserver:
         leases = self.leases.valid(now)
         in_store = self.survey.complete(listed, self.survey.list_addresses(), reader)
         young = _young(in_store, listed, now - Margins().objects)
-        every = with_quarantined(in_store, quarantined.values(), self.survey, reader)
-        marked = self._reach(every, labels, leases, young)
-        self._missing(every, marked)
+        all_layers = with_quarantined(in_store, quarantined.values(), self.survey, reader)
+        marked = self._reach(all_layers, labels, leases, young)
+        self._missing(all_layers, marked)
         quarantines = [quarantined.get(run, {}) for run in promised]
         layers = find_promised(quarantines, self.survey).union(*promised.values())
-        reached = marked.ids | needed_by(layers, every)
+        reached = marked.ids | needed_by(layers, all_layers)
         # Includes objects of layers also in their place: they are deleted only if identical.
         # Excludes their rollup files: such a layer is loaded through its parents or a newer
         # rollup, and the target of an old rollup file may be gone.
@@ -260,7 +260,7 @@ class TerminusObserver:
         states = self.lists.states()
         dead = [layer for layer in range(len(layers)) if layer not in reached]
         layer_ids = ids[: len(layers)]
-        there = frozenset(layer_ids)
+        present = frozenset(layer_ids)
         condemned = {layer for layer, state in states.items() if state is Condemnation.CONDEMNED}
         return Observation(
             refs=tuple(
@@ -268,11 +268,11 @@ class TerminusObserver:
                 for label in marked.labels
                 if label.layer
             ),
-            ids=there - (condemned - self.reached),
+            ids=present - (condemned - self.reached),
             leases=tuple(marked.leases),
             busy=frozenset(),
-            containers=self.survey.format.layer_objects(layer_ids, there),
-            marked={layer: state.value for layer, state in states.items() if layer in there},
+            containers=self.survey.format.layer_objects(layer_ids, present),
+            marked={layer: state.value for layer, state in states.items() if layer in present},
             closed=frozenset(),
             open=frozenset(),
             held=(),
@@ -318,12 +318,14 @@ def _young_alone(layers: Layers, reached: graph.Reached) -> YoungSnapshots | Non
     return YoungSnapshots(len(alone), first, last)
 
 
-def _lost_warnings(promised: Mapping[str, Collection[SnapshotId]], every: Layers) -> Iterator[str]:
+def _lost_warnings(
+    promised: Mapping[str, Collection[SnapshotId]], all_layers: Layers
+) -> Iterator[str]:
     """Warn about runs whose layers are neither in place nor in quarantine: their dependencies are
     unknown.
     """
     for run, layers in sorted(promised.items()):
-        if away := sorted(layer for layer in layers if layer not in every):
+        if away := sorted(layer for layer in layers if layer not in all_layers):
             yield (
                 f"{len(away)} layers to be restored by run {run} are neither in place nor in "
                 f"its quarantine; layers needed only by them are not protected: {abbreviate(away)}"

@@ -58,9 +58,9 @@ def find_promised(quarantines: Iterable[Quarantined], survey: LayerSurvey) -> se
 
 def needed_by(promised: Collection[SnapshotId], layers: Layers) -> frozenset[SnapshotId]:
     """Promised layers and their existing dependencies."""
-    there = {layer: "promised by a run" for layer in promised if layer in layers}
+    existing = {layer: "promised by a run" for layer in promised if layer in layers}
     # Lost layers cannot be kept, and are not an error here: an undo reports them.
-    return graph.reach(layers.graph, {}, spared=there, allow_missing=True).ids
+    return graph.reach(layers.graph, {}, spared=existing, allow_missing=True).ids
 
 
 def _readable_address(objects: Collection[str]) -> str | None:

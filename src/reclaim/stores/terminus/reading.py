@@ -62,36 +62,36 @@ def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[s
     """
     root, device = str(view.root), view.folder.device
     tables: list[pa.Table] = []
-    others: list[str] = []
+    singles: list[str] = []
     unplain: list[Facts] = []
     archives: list[tuple[Facts, bytes]] = []
     held = 0
 
     def decode() -> None:
         nonlocal held
-        table, left = _decode(view, archives, rollups)
+        table, undecoded = _decode(view, archives, rollups)
         tables.append(table)
-        unplain.extend(left)
+        unplain.extend(undecoded)
         archives.clear()
         held = 0
 
     for address in addresses:
         if not address.endswith(ARCHIVE):
-            others.append(address)
+            singles.append(address)
             continue
         try:
             size, changed, data = _read_small(f"{root}/{address}", device)
         except OSError:
-            others.append(address)
+            singles.append(address)
             continue
         archives.append(((address, size, changed), data))
         held += len(data)
         if held > BATCH_BYTES:
             decode()
     decode()
-    there = view.there(others)
-    gone = {*others}.difference(address for address, _, _ in there)
-    tables.append(_read_each(view, [*unplain, *there], rollups))
+    existing = view.there(singles)
+    gone = {*singles}.difference(address for address, _, _ in existing)
+    tables.append(_read_each(view, [*unplain, *existing], rollups))
     return ReadLayers(pa.concat_tables(tables), sorted(gone))
 
 
@@ -121,11 +121,11 @@ def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> 
     rollup = path.removesuffix(ARCHIVE) + ROLLUP
     if rolled is None:
         rolled = os.path.lexists(rollup)
-    beside = _read(rollup, LONGEST_ID_FILE) if rolled else None
+    rollup_data = _read(rollup, LONGEST_ID_FILE) if rolled else None
     with open(os.open(path, READ), "rb", buffering=0) as file:  # noqa: PTH123
         head = file.read(SMALL_BYTES) or b""
         if len(head) < SMALL_BYTES:
-            return decode_archive(layer, head, rollup=beside)
+            return decode_archive(layer, head, rollup=rollup_data)
         size = os.fstat(file.fileno()).st_size
         archive, values, parent = open_archive(layer, head, size)
         return decode_parts(
@@ -134,7 +134,7 @@ def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> 
             size=size,
             values=_span(file.fileno(), *values),
             parent=None if parent is None else _span(file.fileno(), *parent),
-            rollup=beside,
+            rollup=rollup_data,
         )
 
 
@@ -185,8 +185,8 @@ def _read_each(view: LayerView, listed: Sequence[Facts], rollups: Collection[str
         layer, fault, note = None, None, None
         if id is not None and not address.endswith(ROLLUP):
             try:
-                beside = address.removesuffix(ARCHIVE) + ROLLUP in rollups
-                layer = read_layer(view, address, rolled=beside)
+                has_rollup = address.removesuffix(ARCHIVE) + ROLLUP in rollups
+                layer = read_layer(view, address, rolled=has_rollup)
             except _FAULTS as error:
                 note = UNREAD if isinstance(error, OSError | MemoryError) else None
                 fault = str(error) or f"it is too large to be read here ({size} bytes)"

@@ -33,9 +33,9 @@ def list_layers(layers: Layers, reached: Reached) -> pa.Table:
 
 def _parents(known: pa.Array, parent: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
     """List with the parent of each layer, if any."""
-    there = parent != NONE
-    starts = np.concatenate(([0], np.cumsum(there))).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(starts), known.take(pa.array(parent[there])))
+    has_parent = parent != NONE
+    starts = np.concatenate(([0], np.cumsum(has_parent))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(starts), known.take(pa.array(parent[has_parent])))
 
 
 def _kept_by(known: pa.Array, reached: Reached, rows: int) -> pa.Array:

@@ -81,8 +81,8 @@ class TerminusStore(
         inner = storage or ObjectStorage.open(self.format.root)
         self._view = self.format.view(inner)
         self.storage = self._view
-        ours = f"{self.format.prefix}{OURS}/"
-        super().__init__(Sidecar(inner, ours, self.clock, runs=self.storage))
+        prefix = f"{self.format.prefix}{OURS}/"
+        super().__init__(Sidecar(inner, prefix, self.clock, runs=self.storage))
         self._leases = self._sidecar.leases
         self._survey = LayerSurvey(self.format, self.storage)
         self._observer = TerminusObserver(
@@ -151,8 +151,8 @@ class TerminusStore(
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
         """Quarantined objects of a run referenced by labels, leases or layers: a second mark."""
         # By folders: quarantined objects count regardless of the run's record.
-        others = self._view.quarantined_runs()
-        return self._observer.needed(run_id, others, self._promised(besides=run_id), reader)
+        runs = self._view.quarantined_runs()
+        return self._observer.needed(run_id, runs, self._promised(besides=run_id), reader)
 
     def keep_whole(
         self, seen: Observation, held: Iterable[str], *, besides: str, reader: Reader

@@ -111,7 +111,7 @@ class LayerSurvey:
         """A layer and all layers referenced from it, read now; includes ids which may not be
         layers.
         """
-        wanted, required, absent = {layer}, {layer}, set[SnapshotId]()
+        referenced, required, absent = {layer}, {layer}, set[SnapshotId]()
         waiting = [layer]
         while waiting:
             current = waiting.pop()
@@ -121,15 +121,15 @@ class LayerSurvey:
                 absent.add(current)
                 continue
             required.update(decoded.needs())
-            new = {*decoded.needs(), *decoded.names} - wanted
-            wanted |= new
+            new = {*decoded.needs(), *decoded.names} - referenced
+            referenced |= new
             waiting += new
         if lost := absent & required:
             current = min(lost)
             raise Gone(
                 f"there is no layer {current}", hint="it may have been collected", layer=current
             )
-        return wanted
+        return referenced
 
     def _added(self, listed: Layers, named: pa.Array) -> Sequence[str]:
         """Objects of layers created since the listing."""
@@ -148,8 +148,8 @@ class LayerSurvey:
     ) -> Sequence[str]:
         """Return the existing objects among the possible objects of some layers."""
         bases = (f"{self.format.prefix}{stem(layer)}" for layer in layers)
-        each = (base + end for base in bases for end in ends)
-        return [address for address, _, _ in self._view.there(each)]
+        addresses = (base + end for base in bases for end in ends)
+        return [address for address, _, _ in self._view.there(addresses)]
 
     def _readable_address(self, layer: SnapshotId) -> str:
         base = f"{self.format.prefix}{stem(layer)}"

@@ -85,10 +85,10 @@ class LayerView:
     def check(self) -> None:
         """Refuse links and mounts among the shards, and in Reclaim's own folder."""
         self.shards()
-        ours = f"{self._prefix}{OURS}"
-        with suppress(NotFound), translated("list", ours):
-            self.folder.status(ours)
-        self._inside(ours)
+        folder = f"{self._prefix}{OURS}"
+        with suppress(NotFound), translated("list", folder):
+            self.folder.status(folder)
+        self._inside(folder)
         self._inside(self._runs)
 
     def batches(
@@ -127,11 +127,11 @@ class LayerView:
 
     def there(self, addresses: Iterable[str]) -> Sequence[Facts]:
         """Return the existing objects."""
-        there: list[Facts] = []
+        existing: list[Facts] = []
         for address in addresses:
             with suppress(NotFound), translated("list", address):
-                there.append((address, *self._facts(address)))
-        return there
+                existing.append((address, *self._facts(address)))
+        return existing
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
         subfolders, files = self._inside(prefix)
