@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.fast
+
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
 
 # From bottom to top. Rooms on one level do not import each other.
