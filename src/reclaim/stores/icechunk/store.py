@@ -60,9 +60,9 @@ ON_DISK = (
 
 
 IRREVERSIBLE = (
-    "in spec 1 Icechunk's own library edits the history, which cannot be taken back: an undo "
-    "brings back snapshots and their objects, and holds them for the rest of the quarantine; it "
-    "brings back neither parents nor refs"
+    "in spec 1 Icechunk's own library edits the history, which cannot be reverted: an undo "
+    "restores snapshots and their objects, and holds them for the rest of the quarantine; it "
+    "restores neither parents nor refs"
 )
 
 
