@@ -209,7 +209,7 @@ def test_undo_brings_back_what_expired(written: WrittenRepository, spec: int) ->
         after.branch(f"back{number}", tree.ids[number])
         after.repository.delete_branch(f"back{number}")
     if spec == 1:
-        assert "make a branch or a tag there" in done.left[0]
+        assert "create a branch or a tag there" in done.left[0]
         assert "tag1" not in tree.lines()
         return
     assert not done.left
