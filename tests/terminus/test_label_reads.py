@@ -70,7 +70,7 @@ def test_a_database_that_is_renamed(world: World, past: Past, before_each: Moves
 def test_labels_that_never_stand_still(world: World, past: Past, before_each: Moves) -> None:
     versions = iter(range(1_000))
     before_each(lambda _file: world.write.label("main", past.main[-1], version=next(versions)))
-    with pytest.raises(OutOfTime, match="changed each"):
+    with pytest.raises(OutOfTime, match="changed during each"):
         world.plan()
     assert past.dead <= world.there()
 
@@ -90,7 +90,9 @@ def test_a_label_that_stays_locked(
     with (world.folder / file_name("main")).open("rb+") as label:
         fcntl.flock(label, fcntl.LOCK_EX)
         monkeypatch.setattr(fcntl, "flock", lock_at_once)
-        with pytest.raises(OutOfTime, match=r"main\.label' is locked by another process") as error:
+        with pytest.raises(
+            OutOfTime, match=r"main\.label' has been locked by another process"
+        ) as error:
             world.plan() if stage == "plan" else world.apply(plan)
         assert "main.label" in (error.value.hint or "")
     assert past.dead <= world.there()
