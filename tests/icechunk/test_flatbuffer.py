@@ -62,7 +62,7 @@ def test_columns(shapes: list[tuple[int, ...]]) -> None:
     if shapes is MANY:
         with pytest.raises(UnknownSlot, match=r"unknown field \(3\)"):
             tables.check_slots(3)
-        with pytest.raises(UnknownSlot, match=r"reserved \(3\)"):
+        with pytest.raises(UnknownSlot, match=r"reserved field \(3\)"):
             tables.check_slots(4, empty=(3,))
 
 
