@@ -17,7 +17,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a rule that ended is handed on": Bug(
         "reclaim.policy.claims",
-        right="if held and ends[held[-1]] >= level:",
+        right="if own_ranks and ends[own_ranks[-1]] >= level:",
         wrong="if False:",
         test=REASONS,
     ),
