@@ -16,6 +16,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
 ROOMS: tuple[str, ...] = (
+    "catalog",
     "history",
     "policy",
 )

@@ -234,7 +234,7 @@ def test_epochs_that_go_whenever_they_are_read(repo: Repository, main: Branch) -
             return super().get(address)
 
     storage = Restless(repo._workspace.storage)
-    with pytest.raises(StorageUnavailable, match="each time that they were read"):
+    with pytest.raises(StorageUnavailable, match="during every read"):
         check_epoch(repo._workspace.database, storage, repo.uid)
     assert storage.looks == LOOKS
 

@@ -82,8 +82,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a detour of a commit that another run has meanwhile": Bug(
         "reclaim.catalog.collection.undo.skipped_parents",
-        right=" | set(asked.values())\n",
-        wrong=" | {asked[one] for one in asked if rows[one].state == CommitState.LIVE}\n",
+        right=" | set(nodes.values())\n",
+        wrong=" | {nodes[one] for one in nodes if rows[one].state == CommitState.LIVE}\n",
         test=f"{DETOURS}::test_a_commit_that_another_run_has_meanwhile",
     ),
     "an expiration waits for an undo that is never finished": Bug(
@@ -100,8 +100,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a repeated undo makes refs anew": Bug(
         "reclaim.catalog.collection.undo.taking_back",
-        right="(what)\n            _forget_ref(connection, ref)\n",
-        wrong="(what)\n",
+        right="(part)\n            _forget_ref(connection, ref)\n",
+        wrong="(part)\n",
         test=f"{DETOURS}::test_a_ref_that_somebody_deleted_since_stays_deleted",
     ),
     "nobody is told what a lease alone holds": Bug(

@@ -1,8 +1,7 @@
-"""Detours: where parents of a commit are not there, its history goes on at their nearest ancestors.
+"""Substitutes for missing parents: the nearest live ancestors of a commit.
 
-As an expiration does it: what is not there is passed over, so that whoever names a commit keeps
-everything below it that is whole. A commit that an earlier version collected has no parents any
-more: the way through it ends there.
+Works like an expiration: missing commits are skipped, so a commit keeps every intact ancestor.
+Commits collected by an earlier version have no recorded parents, so a path through them ends there.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from reclaim.model import Snapshot, SnapshotId
 def find_detours(
     connection: Connection, repo_uid: str, parents: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[SnapshotId, ...]]:
-    """The nearest live ancestors of commits, on the ways through the parents that are given."""
+    """Return the nearest live ancestors of commits, following the given parents."""
     if not parents:
         return {}
     columns = (commit_rows.c.parents, commit_rows.c.state, commit_rows.c.written_at)
@@ -31,20 +30,20 @@ def find_detours(
     rows = {row.id: row for row in connection.execute(query)}
 
     def snapshot(name: str, commit_id: str, above: Sequence[str]) -> Snapshot:
-        there = (SnapshotId(parent) for parent in dict.fromkeys(above) if parent in rows)
-        return Snapshot(SnapshotId(name), tuple(there), from_micros(rows[commit_id].written_at))
+        known = (SnapshotId(parent) for parent in dict.fromkeys(above) if parent in rows)
+        return Snapshot(SnapshotId(name), tuple(known), from_micros(rows[commit_id].written_at))
 
-    # One more for each that is asked for, which is nobody's parent: the commit may not be live.
-    asked = {commit_id: f"above {commit_id}" for commit_id in parents}
+    # A node for each requested commit, without children, because the commit may not be live.
+    nodes = {commit_id: f"above {commit_id}" for commit_id in parents}
     snapshots = [snapshot(row.id, row.id, json.loads(row.parents)) for row in rows.values()]
-    snapshots += [snapshot(asked[one], one, above) for one, above in parents.items()]
+    snapshots += [snapshot(nodes[child], child, above) for child, above in parents.items()]
     history = build(snapshots, refs=())
-    live = {row.id for row in rows.values() if row.state == CommitState.LIVE} | set(asked.values())
-    kept = bytearray(one.id in live for one in history.snapshots)
+    live = {row.id for row in rows.values() if row.state == CommitState.LIVE} | set(nodes.values())
+    kept = bytearray(node.id in live for node in history.snapshots)
     everything = bytearray(b"\x01") * len(kept)
     passed_over = reparent(history.parents, everything, kept)
-    numbers = {one: history.numbers[SnapshotId(name)] for one, name in asked.items()}
+    numbers = {child: history.numbers[SnapshotId(name)] for child, name in nodes.items()}
     return {
-        one: ids(history, passed_over.get(number, history.parents[number]))
-        for one, number in numbers.items()
+        child: ids(history, passed_over.get(number, history.parents[number]))
+        for child, number in numbers.items()
     }
