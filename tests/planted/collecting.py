@@ -90,7 +90,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit leaves no epoch": Bug(
         "reclaim.catalog.refs.committing",
-        drops="commit.write: leave",
+        drops="commit.write: write_epoch_marker",
         test=f"{STALE}::test_what_the_original_wrote_is_in_the_storage[commit, abandoned]",
     ),
     "closing leaves no epoch": Bug(

@@ -139,8 +139,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a run takes over the commits of one that did not finish": Bug(
         "reclaim.stores.catalog.held",
-        right="commit_states.collect(self._workspace, self.lock, ids, but_of=self._undoable())",
-        wrong="commit_states.collect(self._workspace, self.lock, ids)",
+        right="collect(self._workspace, self.lock, ids, exclude_runs=self._undoable())",
+        wrong="collect(self._workspace, self.lock, ids)",
         test=f"{PROMISES}::test_a_run_that_died_before_it_settled_keeps_its_commits[moves]",
         sequence="an apply that died before it settled, and a shorter window",
     ),

@@ -93,7 +93,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_an_address_that_is_not_the_repositorys_own",
     ),
     "rows removed of objects that are there": Bug(
-        "reclaim.catalog.reaping.taken_rows",
+        "reclaim.catalog.reaping.missing_objects",
         right="for address, exists in checked if not exists",
         wrong="for address, exists in checked",
         test=f"{TEST}::test_rows_of_objects_that_are_there_stay",

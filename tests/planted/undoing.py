@@ -57,8 +57,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a broken commit ends the history of its children": Bug(
         "reclaim.catalog.collection.undo.taking_back",
-        right="        new = detours[edit.commit_id]\n",
-        wrong="        new = tuple(one for one in detours[edit.commit_id] if one in old)\n",
+        right="        new = substitutes[edit.commit_id]\n",
+        wrong="        new = tuple(one for one in substitutes[edit.commit_id] if one in old)\n",
         test=f"{DETOURS}::test_the_history_goes_on_below_a_broken_commit",
     ),
     "parents come back all or none": Bug(
@@ -81,7 +81,7 @@ BUGS: dict[str, Bug] = {
         test=f"{DETOURS}::test_a_commit_stays_marked_until_its_true_parents_are_back",
     ),
     "a detour of a commit that another run has meanwhile": Bug(
-        "reclaim.catalog.collection.undo.skipped_parents",
+        "reclaim.catalog.collection.undo.live_ancestors",
         right=" | set(nodes.values())\n",
         wrong=" | {nodes[one] for one in nodes if rows[one].state == CommitState.LIVE}\n",
         test=f"{DETOURS}::test_a_commit_that_another_run_has_meanwhile",

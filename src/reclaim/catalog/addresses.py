@@ -82,7 +82,5 @@ def run(repo_uid: str, run_id: str) -> str:
 
 
 def is_external(address: str) -> bool:
-    """Whether an address is a full URL outside the storage's ``repos/``; such objects are never
-    collected.
-    """
+    """Whether an address is a full URL outside ``repos/``; such objects are never collected."""
     return "://" in address

@@ -353,7 +353,7 @@ class Catalog:
 
         Counts of repositories with the same name are added up.
         """
-        from reclaim.catalog.reaping import needless_rows, taken_rows
+        from reclaim.catalog.reaping import missing_objects, obsolete_rows
 
         with self._database.read() as connection:
             query = select(repositories.c.uid, repositories.c.name).order_by(repositories.c.name)
@@ -361,13 +361,13 @@ class Catalog:
         cleaned: dict[str, Cleaned] = {}
         for row in rows:
             done = cleaner.clean(self._database, self._clock, row.uid)
-            if needless_rows.is_any_over(self._database, self._clock, row.uid):
+            if obsolete_rows.has_any(self._database, self._clock, row.uid):
                 probe = addresses.run(row.uid, "clean") + f"clock-{new_uid()}"
                 with self._database.read() as connection:
                     now = self._database.now(connection, self._clock)
                 check_clock(self._storage, probe, now)
-                needless_rows.remove(self._database, self._clock, row.uid)
-            taken_rows.remove(self._database, self._storage, self._clock, row.uid)
+                obsolete_rows.remove(self._database, self._clock, row.uid)
+            missing_objects.remove(self._database, self._storage, self._clock, row.uid)
             before = cleaned.get(row.name, Cleaned(0, 0, finished=True))
             cleaned[row.name] = Cleaned(
                 before.rows + done.rows,

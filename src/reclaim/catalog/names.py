@@ -60,9 +60,7 @@ def check_ref_name(name: str, kind: str) -> str:
 
 
 def check_path(path: str) -> str:
-    """Allow a relative path with `/` between its parts. Paths are stored unchanged, never
-    normalized.
-    """
+    """Allow a relative path with `/` between its parts; it is stored unchanged."""
     if len(path) <= MAX_PATH_BYTES // 4 and _PLAIN_PATH.fullmatch(path):
         return path
     if not path:

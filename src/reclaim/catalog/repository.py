@@ -174,8 +174,7 @@ class Repository:
         return changes()
 
     def read_roots(self, destination: Storage, prefix: str = "", *, settled: bool = False) -> Roots:
-        """Read every root of collection of this repository from a single snapshot; see
-        ``observing``.
+        """Read every root of collection from a single snapshot; see ``observing``.
 
         Results of the order of the data's size are written to files below ``prefix`` of a storage.
         """

@@ -116,8 +116,9 @@ def change_settings(workspace: Workspace, changes: Mapping[str, Any]) -> Reposit
 
 
 def with_hard_delete(database: Database) -> list[str]:
-    """Return the repositories whose bytes the reaper may delete; deleted ones only if some are
-    left.
+    """Return the repositories whose bytes the reaper may delete.
+
+    Deleted repositories are included if some bytes are left.
     """
     uid = repository_settings.c.repo_uid
     has_remains = or_(

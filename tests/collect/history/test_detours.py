@@ -107,8 +107,8 @@ def test_the_history_goes_on_below_a_broken_commit(local: World, dead: list[str]
     assert history(local, dead[4]) == kept
     assert local.other().commit(dead[3]).marked
     assert (
-        f"the parents of commit {dead[3]}: {dead[2]} is not restored yet; its history goes on at {dead[1]} "
-        "until then"
+        f"the parents of commit {dead[3]}: {dead[2]} is not restored yet; its history "
+        f"goes on at {dead[1]} until then"
     ) in told.details["waits"]
     local.repo.create_tag("named", dead[4])
     end(local)

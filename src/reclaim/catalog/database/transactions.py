@@ -125,9 +125,7 @@ class Database:
         return cls(engine, redacted(url))
 
     def files(self) -> list[Path]:
-        """Existing files of a SQLite database. SQLite gives the others the first file's
-        permissions.
-        """
+        """Existing files of a SQLite database, all with the permissions of the first."""
         names = (
             [f"{self.name}{ending}" for ending in ("", "-wal", "-shm")] if self.is_sqlite else []
         )

@@ -31,11 +31,11 @@ from reclaim.catalog.collection.clones.homes import Home
 from reclaim.catalog.database.schema import LedgerState, ledger
 from reclaim.catalog.database.sets import among
 from reclaim.catalog.database.transactions import Database
-from reclaim.catalog.reaping import needless_rows
+from reclaim.catalog.reaping import obsolete_rows
 from reclaim.catalog.reaping.backlog import add_reaped, due_rows, promised_until
 from reclaim.catalog.settings import read_settings
 from reclaim.catalog.staging import cleaner
-from reclaim.catalog.staging.upload_expiry import expire_uploads, is_any_over
+from reclaim.catalog.staging.upload_expiry import expire_uploads, has_expired_uploads
 from reclaim.clock import Clock, to_micros
 from reclaim.errors import OwnedAddress, ReclaimError
 from reclaim.ids import new_uid
@@ -100,7 +100,7 @@ class Reaper:
             objects += len(gone)
             size += sum(item.size or 0 for item in gone)
             failed += len(due) - len(gone)
-        rows = needless_rows.remove(self.database, self.clock, repo_uid)
+        rows = obsolete_rows.remove(self.database, self.clock, repo_uid)
         return Reaped(repo_uid, objects, size, failed, cleaned.rows + rows)
 
     def _check(self, repo_uid: str) -> None:
@@ -112,8 +112,8 @@ class Reaper:
         """Whether this round would end or delete anything because of its age."""
         return (
             bool(self._next(repo_uid, None))
-            or is_any_over(self.database, self.clock, repo_uid)
-            or needless_rows.is_any_over(self.database, self.clock, repo_uid)
+            or has_expired_uploads(self.database, self.clock, repo_uid)
+            or obsolete_rows.has_any(self.database, self.clock, repo_uid)
         )
 
     def _check_clock(self, repo_uid: str) -> None:

@@ -22,7 +22,7 @@ from reclaim.catalog.refs import commits
 from reclaim.catalog.refs.commits import Commit
 from reclaim.catalog.refs.reading import tree_of
 from reclaim.catalog.staging import reference_lock, staged_rows, tokens
-from reclaim.catalog.staging.partitions import Partition, check_open, count
+from reclaim.catalog.staging.partitions import Partition, advance_epoch, check_open
 from reclaim.catalog.staging.tokens import View, ViewChanged
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, from_micros, to_micros
@@ -81,7 +81,7 @@ def commit(workspace: Workspace, branch: str, note: Note, *, allow_empty: bool =
                 lambda connection: _seal(connection, workspace, branch, partition, allow_empty)
             )
             sealed_before.append(sealed)
-        workspace.partitions.leave(partition, sealed.epoch)
+        workspace.partitions.write_epoch_marker(partition, sealed.epoch)
         return _repeat(workspace, sealed, note, partition)
 
     return workspace.partitions.write(workspace.repo_uid, write)
@@ -107,7 +107,7 @@ def _seal(
     partition: Partition,
     allow_empty: bool,
 ) -> Sealed:
-    epoch = count(connection, partition)
+    epoch = advance_epoch(connection, partition)
     view = tokens.lock_branch(connection, workspace.repo_uid, branch)
     if staged_rows.has_rows(connection, [view.open_token]):
         view = tokens.seal(connection, view, partition.id)
@@ -124,7 +124,7 @@ def _announce(
     connection: Connection, workspace: Workspace, branch: str, partition: Partition, earlier: Sealed
 ) -> Sealed:
     """Name another partition for a commit that lost its first partition."""
-    epoch = count(connection, partition)
+    epoch = advance_epoch(connection, partition)
     view = tokens.lock_branch(connection, workspace.repo_uid, branch)
     if not set(earlier.changes) <= set(view.sealed):
         raise _taken(connection, earlier.changes, branch)
@@ -165,7 +165,7 @@ def _announce_again(workspace: Workspace, sealed: Sealed, partition: Partition) 
     announced = workspace.database.transact(
         lambda connection: _announce(connection, workspace, sealed.view.name, partition, sealed)
     )
-    workspace.partitions.leave(partition, announced.epoch)
+    workspace.partitions.write_epoch_marker(partition, announced.epoch)
     return announced.view
 
 

@@ -24,7 +24,7 @@ from reclaim.catalog.refs.committing import Draft, Note, land
 from reclaim.catalog.refs.merge_bases import MergeBase, merge_base
 from reclaim.catalog.refs.reading import tree_of
 from reclaim.catalog.staging import staged_rows, tokens
-from reclaim.catalog.staging.partitions import Partition, count
+from reclaim.catalog.staging.partitions import Partition, advance_epoch
 from reclaim.catalog.staging.tokens import View, ViewChanged
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import (
@@ -172,13 +172,13 @@ def _announced(workspace: Workspace, view: View, partition: Partition) -> Iterat
     """
 
     def announce(connection: Connection) -> tuple[View, int]:
-        epoch = count(connection, partition)
+        epoch = advance_epoch(connection, partition)
         tokens.lock_view(connection, view, exclusive=True)
         return tokens.announce(connection, view, partition.id), epoch
 
     announced, epoch = workspace.database.transact(announce)
     try:
-        workspace.partitions.leave(partition, epoch)
+        workspace.partitions.write_epoch_marker(partition, epoch)
         yield announced
     except ReclaimError:
         with suppress(ReclaimError):

@@ -118,12 +118,12 @@ class Partitions:
 
     def write_once(self, repo_uid: str, work: Callable[[Partition], T]) -> T:
         """Run work that cannot be repeated; ``PartitionClosed`` if its bytes were collected."""
-        with self.use(repo_uid) as partition, self._swept(partition):
+        with self.use(repo_uid) as partition, self._detecting_closure(partition):
             return work(partition)
 
-    def leave(self, partition: Partition, epoch: int) -> None:
+    def write_epoch_marker(self, partition: Partition, epoch: int) -> None:
         """Write the marker of an epoch counted for a partition to the storage."""
-        self.epochs.leave(partition.repo_uid, epoch, partition.id)
+        self.epochs.write_marker(partition.repo_uid, epoch, partition.id)
         partition.counted_at = to_micros(self._clock.now())
 
     def renew(self) -> None:
@@ -147,7 +147,7 @@ class Partitions:
             self._close_idle()
 
     @contextmanager
-    def _swept(self, partition: Partition) -> Iterator[None]:
+    def _detecting_closure(self, partition: Partition) -> Iterator[None]:
         """Raise ``PartitionClosed`` for missing bytes if the partition was closed."""
         try:
             yield
@@ -164,7 +164,9 @@ class Partitions:
             partition = self._open.get(repo_uid)
         if partition is not None and now - partition.counted_at > RENEW_EVERY // MICROSECOND:
             # Records changes that are only staged in the storage.
-            self.leave(partition, self._database.transact(partial(count, partition=partition)))
+            self.write_epoch_marker(
+                partition, self._database.transact(partial(advance_epoch, partition=partition))
+            )
         if partition is not None and (
             partition.objects >= ROLL_OBJECTS
             or now - partition.opened_at >= ROLL_AGE // MICROSECOND
@@ -185,7 +187,7 @@ class Partitions:
         self._home.claim()
 
         def insert_row(connection: Connection) -> int:
-            epoch = count(connection, partition)
+            epoch = advance_epoch(connection, partition)
             connection.execute(
                 insert(partitions).values(
                     repo_uid=repo_uid,
@@ -200,7 +202,7 @@ class Partitions:
 
         epoch = self._database.transact(insert_row)
         try:
-            self.epochs.leave(repo_uid, epoch, partition.id, older)
+            self.epochs.write_marker(repo_uid, epoch, partition.id, older)
         except ReclaimError:
             self._close_row(partition)
             raise
@@ -224,14 +226,14 @@ class Partitions:
             self._forget(partition)
 
     def _announce(self, partition: Partition) -> None:
-        """Write an epoch marker if the partition was used since the last, for copies of the
-        database to see.
-        """
+        """Write an epoch marker after new uses of the partition, so database copies detect them."""
         ended = partition.ended
         if ended != partition.announced:
             # Not needed for a deleted repository.
             with suppress(NotFound):
-                self.leave(partition, self._database.transact(partial(count, partition=partition)))
+                self.write_epoch_marker(
+                    partition, self._database.transact(partial(advance_epoch, partition=partition))
+                )
             partition.announced = ended
 
     def _forget(self, partition: Partition) -> None:
@@ -250,7 +252,7 @@ class Partitions:
             epoch = None
             if partition.objects:
                 with suppress(NotFound):
-                    epoch = count(connection, partition)
+                    epoch = advance_epoch(connection, partition)
             now = to_micros(self._clock.now())
             close_partition(connection, partition.repo_uid, partition.id, now)
             return epoch
@@ -263,7 +265,7 @@ class Partitions:
             return
         try:
             if epoch is not None:
-                self.leave(partition, epoch)
+                self.write_epoch_marker(partition, epoch)
         except ReclaimError as error:
             log.warning(
                 "could not write the epoch of the closed partition %s: %s", partition.id, error
@@ -275,7 +277,7 @@ def partition_id(opened_at: int, instance: str) -> str:
     return f"{(1 << 56) - 1 - opened_at:014x}_{instance}"
 
 
-def count(connection: Connection, partition: Partition) -> int:
+def advance_epoch(connection: Connection, partition: Partition) -> int:
     """Count an epoch for a partition in the database; the caller then writes its marker."""
     return count_epoch(connection, partition.repo_uid, partition.id)
 

@@ -28,7 +28,7 @@ def expire_uploads(database: Database, clock: Clock, repo_uid: str) -> int:
     return expired
 
 
-def is_any_over(database: Database, clock: Clock, repo_uid: str) -> bool:
+def has_expired_uploads(database: Database, clock: Clock, repo_uid: str) -> bool:
     """Whether a token is past its time."""
     with database.read() as connection:
         now = to_micros(database.now(connection, clock))

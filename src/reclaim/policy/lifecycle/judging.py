@@ -27,8 +27,9 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class AddressVerdict:
-    """Rules matching an address, and its holders. An address is deleted only if a rule matches and
-    nothing holds it.
+    """Rules matching an address, and its holders.
+
+    An address is deleted only if a rule matches and nothing holds it.
     """
 
     matched: frozenset[str]

@@ -64,4 +64,4 @@ def _count(workspace: Workspace, run_id: str, older: Collection[int]) -> None:
     epoch = workspace.database.transact(
         lambda connection: epochs.count_epoch(connection, workspace.repo_uid, writer)
     )
-    workspace.partitions.epochs.leave(workspace.repo_uid, epoch, writer, older)
+    workspace.partitions.epochs.write_marker(workspace.repo_uid, epoch, writer, older)

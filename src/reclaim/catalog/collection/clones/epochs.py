@@ -37,8 +37,10 @@ class Epochs:
         self._lock = threading.Lock()
         self._newest: dict[str, int] = {}
 
-    def leave(self, repo_uid: str, epoch: int, writer: str, older: Collection[int] = ()) -> None:
-        """Write the marker of an epoch counted in the database; earlier markers become obsolete."""
+    def write_marker(
+        self, repo_uid: str, epoch: int, writer: str, older: Collection[int] = ()
+    ) -> None:
+        """Write the marker of a counted epoch; earlier markers become obsolete."""
         marker = addresses.epoch(repo_uid, epoch)
         try:
             self._storage.put(marker, writer.encode(), create=True)

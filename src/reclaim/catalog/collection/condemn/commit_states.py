@@ -147,13 +147,13 @@ def collect(
     lock: RepositoryLock,
     ids: Collection[str],
     *,
-    but_of: Collection[str] = (),
+    exclude_runs: Collection[str] = (),
 ) -> int:
     """Reduce condemned commits to the reason why they are gone."""
-    return _condemned(workspace, lock, ids, _REDUCED, but_of)
+    return _condemned(workspace, lock, ids, _REDUCED, exclude_runs)
 
 
-def set_aside(workspace: Workspace, lock: RepositoryLock, ids: Collection[str]) -> int:
+def mark_quarantined(workspace: Workspace, lock: RepositoryLock, ids: Collection[str]) -> int:
     """Mark commits condemned by this run as quarantined."""
     done = 0
     for batch in batches(sorted(ids), BATCH):
@@ -172,13 +172,13 @@ def set_aside(workspace: Workspace, lock: RepositoryLock, ids: Collection[str]) 
     return done
 
 
-def left_condemned(workspace: Workspace, but_of: Collection[str]) -> dict[str, str]:
+def list_condemned(workspace: Workspace, exclude_runs: Collection[str]) -> dict[str, str]:
     """Metaranges of condemned commits, except of some runs."""
     with workspace.database.read() as connection:
         query = select(commits.c.id, commits.c.metarange).where(
             commits.c.repo_uid == workspace.repo_uid,
             commits.c.state == CommitState.CONDEMNED,
-            ~among(connection, commits.c.run_id, but_of),
+            ~among(connection, commits.c.run_id, exclude_runs),
         )
         return {row.id: row.metarange for row in connection.execute(query)}
 
@@ -188,10 +188,10 @@ def take_over(
     lock: RepositoryLock,
     ids: Collection[str],
     *,
-    but_of: Collection[str] = (),
+    exclude_runs: Collection[str] = (),
 ) -> int:
     """Attribute condemned commits to this run, whose undo then restores them."""
-    return _condemned(workspace, lock, ids, {"run_id": lock.run_id}, but_of)
+    return _condemned(workspace, lock, ids, {"run_id": lock.run_id}, exclude_runs)
 
 
 def forget(workspace: Workspace, lock: RepositoryLock, run_id: str) -> int:
@@ -214,7 +214,7 @@ def _condemned(
     lock: RepositoryLock,
     ids: Collection[str],
     values: Mapping[str, Any],
-    but_of: Collection[str] = (),
+    exclude_runs: Collection[str] = (),
 ) -> int:
     """Change condemned commits in batches, except commits condemned by some runs."""
     done = 0
@@ -227,7 +227,7 @@ def _condemned(
                 .where(commits.c.repo_uid == workspace.repo_uid)
                 .where(among(connection, commits.c.id, batch))
                 .where(commits.c.state == CommitState.CONDEMNED)
-                .where(~among(connection, commits.c.run_id, but_of))
+                .where(~among(connection, commits.c.run_id, exclude_runs))
                 .values(**values)
             ).rowcount
 

@@ -43,7 +43,7 @@ from reclaim.safety import SAFETY
 from reclaim.storage import Storage, hashed_files
 
 LONGEST_MARGIN = max(SAFETY.objects, SAFETY.work, SAFETY.upload_length)
-AWAY = (CommitState.QUARANTINED, CommitState.COLLECTED)
+NOT_IN_PLACE = (CommitState.QUARANTINED, CommitState.COLLECTED)
 """States of commits whose objects are not at their original location."""
 
 STAGED, PENDING, PROTECTED = "staged", "pending", "protected"
@@ -119,7 +119,7 @@ def observe(
         now = history.read_at
         rows = connection.execute(
             select(commits.c.id, commits.c.metarange, commits.c.state).where(
-                commits.c.repo_uid == uid, commits.c.state.not_in(AWAY)
+                commits.c.repo_uid == uid, commits.c.state.not_in(NOT_IN_PLACE)
             )
         ).all()
         ended_at = None if settled else to_micros(now)

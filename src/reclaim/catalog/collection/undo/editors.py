@@ -27,7 +27,7 @@ def find_editor(
     return None
 
 
-def is_detour(
+def has_substitute_parents(
     connection: Connection, repo_uid: str, run_id: str, commit_id: str, parents: str | None
 ) -> bool:
     """Whether a commit has substitute parents from another run's undo, whose true parents are gone.
@@ -128,7 +128,7 @@ def stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
     return True
 
 
-def is_waited_for(run: RunRecord, later: RunRecord) -> bool:
+def must_wait_for(run: RunRecord, later: RunRecord) -> bool:
     """Whether an undo waits for the undo of a later run hiding its commits.
 
     A later run with a started undo may be incomplete forever, and has restored everything possible.

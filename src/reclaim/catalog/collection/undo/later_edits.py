@@ -22,7 +22,7 @@ from reclaim.run_record import RunRecord
 Parents = Mapping[str, Sequence[str]]
 
 
-def find_covering(
+def find_hiding_runs(
     connection: Connection,
     repo_uid: str,
     edited: Collection[str],
@@ -54,7 +54,7 @@ def find_covering(
     return covering
 
 
-def out_of_reach(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
+def find_unreachable(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
     """Return the commits reached by no branch and no tag."""
     if not ids:
         return set()
@@ -62,7 +62,7 @@ def out_of_reach(connection: Connection, repo_uid: str, ids: Collection[str]) ->
     return set(ids) - _reached(parents, _read_tips(connection, repo_uid))
 
 
-def find_tops(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
+def find_newest(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
     """Return the commits reached by no other of the given commits."""
     if not ids:
         return set()

@@ -22,12 +22,12 @@ from reclaim.catalog.collection.undo.editors import (
     find_deleter,
     find_editor,
     find_named,
-    is_detour,
-    is_waited_for,
+    has_substitute_parents,
+    must_wait_for,
     stands,
 )
-from reclaim.catalog.collection.undo.later_edits import find_covering
-from reclaim.catalog.collection.undo.skipped_parents import find_detours
+from reclaim.catalog.collection.undo.later_edits import find_hiding_runs
+from reclaim.catalog.collection.undo.live_ancestors import find_live_ancestors
 from reclaim.catalog.database.schema import CommitState, run_edits, run_refs, runs
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.refs import commits, refs
@@ -49,7 +49,7 @@ class TakenBack:
     """Parts that need a commit no run can restore."""
     missing: dict[str, list[str]] = field(default_factory=dict)
     """Missing commits of each part, some or all of its needs; finally listed as lost or gone."""
-    detours: dict[str, Sequence[str]] = field(default_factory=dict)
+    substitutes: dict[str, Sequence[str]] = field(default_factory=dict)
     """Substitute parents until then: live parents, and live ancestors of missing parents."""
     loose: set[str] = field(default_factory=set)
     """Commits named by a part that was changed since; some of them may be live."""
@@ -98,50 +98,56 @@ def take_back(
     run_id: str,
     *,
     forget: bool = False,
-    detours: bool = False,
+    substitutes: bool = False,
 ) -> TakenBack:
     """Restore unchanged parents and refs; parts already restored stay.
 
     With ``forget`` the record of restored parts is removed, so the run can edit them again. Parents
-    are restored completely or not at all; with ``detours``, live parents are restored at once, with
-    the nearest live ancestors in place of missing parents.
+    are restored completely or not at all; with ``substitutes``, live parents are restored at once,
+    with the nearest live ancestors in place of missing parents.
     """
     outcome = TakenBack()
     run = records.find_run(connection, workspace.repo_uid, run_id)
-    short = _take_back_parents(connection, workspace, run_id, outcome, forget, detours)
-    _pass_over(connection, workspace.repo_uid, run_id, short, outcome)
+    short = _take_back_parents(connection, workspace, run_id, outcome, forget, substitutes)
+    _set_live_ancestors(connection, workspace.repo_uid, run_id, short, outcome)
     _take_back_refs(connection, workspace, run_id, run, outcome, forget=forget)
-    _tell_missing(connection, workspace.repo_uid, outcome)
+    _sort_missing(connection, workspace.repo_uid, outcome)
     if run is not None and not forget:
-        _find_covering(connection, workspace.repo_uid, run, outcome)
+        _wait_for_hiding_runs(connection, workspace.repo_uid, run, outcome)
     return outcome
 
 
-def _tell_missing(connection: Connection, repo_uid: str, outcome: TakenBack) -> None:
+def _sort_missing(connection: Connection, repo_uid: str, outcome: TakenBack) -> None:
     """Separate parts that can be restored later from parts that cannot."""
     wanted = {commit_id for ids in outcome.missing.values() for commit_id in ids}
     gone = gone_for_good(connection, repo_uid, wanted) if wanted else set()
     for part, ids in outcome.missing.items():
         unrestorable = [commit_id for commit_id in ids if commit_id in gone]
-        detour = outcome.detours.get(part)
+        substitute = outcome.substitutes.get(part)
         if unrestorable:
-            outcome.gone.append(f"{part}: {', '.join(unrestorable)} is gone{_goes_on(detour)}")
-        if detour is not None and len(unrestorable) < len(ids):
+            outcome.gone.append(
+                f"{part}: {', '.join(unrestorable)} is gone{_continuation(substitute)}"
+            )
+        if substitute is not None and len(unrestorable) < len(ids):
             restorable = ", ".join(commit_id for commit_id in ids if commit_id not in gone)
             outcome.lost.append(
-                f"{part}: {restorable} is not restored yet{_goes_on(detour)} until then"
+                f"{part}: {restorable} is not restored yet{_continuation(substitute)} until then"
             )
         elif not unrestorable:
             outcome.lost.append(part)
 
 
-def _goes_on(detour: Sequence[str] | None) -> str:
-    if detour is None:
+def _continuation(substitute: Sequence[str] | None) -> str:
+    if substitute is None:
         return ""
-    return f"; its history goes on at {', '.join(detour)}" if detour else "; its history ends there"
+    return (
+        f"; its history goes on at {', '.join(substitute)}"
+        if substitute
+        else "; its history ends there"
+    )
 
 
-def _find_covering(
+def _wait_for_hiding_runs(
     connection: Connection, repo_uid: str, run: RunRecord, outcome: TakenBack
 ) -> None:
     """Wait for later runs that hide restored commits from every ref."""
@@ -160,11 +166,11 @@ def _find_covering(
     later = [
         other
         for other in later_runs
-        if can_be_undone(connection, repo_uid, other, needs=()) and is_waited_for(run, other)
+        if can_be_undone(connection, repo_uid, other, needs=()) and must_wait_for(run, other)
     ]
     edits = select(run_edits.c.commit_id).where(run_edits.c.run_id == run.id)
     edited = set(connection.execute(edits).scalars())
-    covered = find_covering(connection, repo_uid, edited, later, undone=True)
+    covered = find_hiding_runs(connection, repo_uid, edited, later, undone=True)
     for covering, hidden in covered.items():
         outcome.later.setdefault(covering, []).extend(
             f"the history above {edited_id}" for edited_id in hidden
@@ -179,7 +185,7 @@ def _find_covering(
         and other.allows(Action.UNDO)
         and (other.kind == EXPIRE or other.undoing)
     ]
-    for hidden in find_covering(connection, repo_uid, edited, lasting).values():
+    for hidden in find_hiding_runs(connection, repo_uid, edited, lasting).values():
         outcome.changed.extend(
             f"the history above {edited_id}: no ref reaches it" for edited_id in hidden
         )
@@ -192,7 +198,7 @@ def _take_back_parents(
     run_id: str,
     outcome: TakenBack,
     forget: bool,
-    detours: bool,
+    substitutes: bool,
 ) -> list[tuple[Row[Any], Sequence[str]]]:
     """Restore the former parents of commits; return edits that need substitutes.
 
@@ -204,9 +210,9 @@ def _take_back_parents(
         part = f"the parents of commit {edit.commit_id}"
         parents = _parents_now(connection, uid, edit.commit_id)
         old = json.loads(edit.old_parents)
-        if parents == edit.old_parents and (not detours or stands(connection, uid, old)):
+        if parents == edit.old_parents and (not substitutes or stands(connection, uid, old)):
             pass
-        elif parents not in (edit.old_parents, edit.new_parents) and not is_detour(
+        elif parents not in (edit.old_parents, edit.new_parents) and not has_substitute_parents(
             connection, uid, run_id, edit.commit_id, parents
         ):
             editor = find_editor(connection, uid, run_id, edit.commit_id, parents)
@@ -218,7 +224,7 @@ def _take_back_parents(
             continue
         elif stands(connection, uid, old):
             history_edit.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)
-        elif detours:
+        elif substitutes:
             short.append((edit, json.loads(parents or "[]")))
             continue
         else:
@@ -235,7 +241,7 @@ def _take_back_parents(
     return short
 
 
-def _pass_over(
+def _set_live_ancestors(
     connection: Connection,
     repo_uid: str,
     run_id: str,
@@ -248,10 +254,10 @@ def _pass_over(
     commit it reaches now becomes unreachable.
     """
     ways = {edit.commit_id: [*json.loads(edit.old_parents), *parents] for edit, parents in short}
-    detours = find_detours(connection, repo_uid, ways)
+    substitutes = find_live_ancestors(connection, repo_uid, ways)
     for edit, _ in short:
         old = tuple(SnapshotId(parent) for parent in json.loads(edit.old_parents))
-        new = detours[edit.commit_id]
+        new = substitutes[edit.commit_id]
         commits.hold(connection, repo_uid, new)
         history_edit.set_parents(connection, repo_uid, edit.commit_id, new, marked=True)
         history_edit.note_edit(
@@ -261,7 +267,7 @@ def _pass_over(
         outcome.missing[part] = [
             parent for parent in old if not stands(connection, repo_uid, [parent])
         ]
-        outcome.detours[part] = new
+        outcome.substitutes[part] = new
 
 
 def _take_back_refs(

@@ -22,7 +22,7 @@ from reclaim.catalog.collection.edit.provisional import TAKEN, has_condemned
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.roots.promised import gone_for_good
 from reclaim.catalog.collection.undo.editors import stands
-from reclaim.catalog.collection.undo.later_edits import find_dropped, find_tops, out_of_reach
+from reclaim.catalog.collection.undo.later_edits import find_dropped, find_newest, find_unreachable
 from reclaim.catalog.collection.undo.taking_back import find_edit, has_edited, take_back
 from reclaim.catalog.database.schema import CommitState
 from reclaim.catalog.database.schema import commits as commit_rows
@@ -135,8 +135,9 @@ def _undo_edit(
 
 
 def _taken_since(connection: Connection, repo_uid: str, run_id: str) -> list[str]:
-    """Sentence about later lifecycle runs: a restored ref may have other rules than the refs
-    reaching the same commits meanwhile.
+    """Sentence about later lifecycle runs.
+
+    A restored ref may have other rules than the refs reaching the same commits meanwhile.
     """
     run = find(connection, repo_uid, run_id)
     since = claimed_addresses.promoted_since(connection, repo_uid, run.started_at)
@@ -190,7 +191,7 @@ def restore(
         set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
         _note_parents(connection, uid, run_id, {commit_id: rows[commit_id] for commit_id in back})
         dropped = find_dropped(connection, run_id)
-        outcome = take_back(connection, workspace, run_id, detours=True)
+        outcome = take_back(connection, workspace, run_id, substitutes=True)
         waits += outcome.waits
         finished = complete and not waits
         returned = dropped | back
@@ -310,7 +311,7 @@ def _hold(
     """Take leases on the newest restored commits, which protect all commits they reach."""
     uid = workspace.repo_uid
     live = [commit_id for commit_id in sorted(returned) if stands(connection, uid, [commit_id])]
-    for commit_id in sorted(find_tops(connection, uid, live)):
+    for commit_id in sorted(find_newest(connection, uid, live)):
         leases.hold(connection, workspace, commit_id, holder=_holder(run_id), length=length)
 
 
@@ -323,7 +324,7 @@ def _list_held(connection: Connection, workspace: Workspace, run_id: str) -> tup
         if lease.holder == _holder(run_id) and lease.valid_at(now)
     ]
     named = {str(lease.snapshot) for lease in own}
-    hidden = out_of_reach(connection, workspace.repo_uid, named)
+    hidden = find_unreachable(connection, workspace.repo_uid, named)
     return tuple(lease for lease in own if lease.snapshot in hidden)
 
 

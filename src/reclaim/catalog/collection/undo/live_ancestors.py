@@ -19,7 +19,7 @@ from reclaim.history.graph import build, ids
 from reclaim.model import Snapshot, SnapshotId
 
 
-def find_detours(
+def find_live_ancestors(
     connection: Connection, repo_uid: str, parents: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[SnapshotId, ...]]:
     """Return the nearest live ancestors of commits, following the given parents."""

@@ -30,30 +30,30 @@ def remove(database: Database, clock: Clock, repo_uid: str) -> int:
 
     The caller must have compared the clock with the storage's clock.
     """
-    if not is_any_over(database, clock, repo_uid):
+    if not has_any(database, clock, repo_uid):
         return 0
 
     def work(connection: Connection) -> int:
-        needless = _needless(repo_uid, to_micros(database.now(connection, clock)))
+        obsolete = _obsolete(repo_uid, to_micros(database.now(connection, clock)))
         return sum(
             connection.execute(delete(table).where(condition)).rowcount
-            for table, condition in needless.items()
+            for table, condition in obsolete.items()
         )
 
     return database.transact(work)
 
 
-def is_any_over(database: Database, clock: Clock, repo_uid: str) -> bool:
+def has_any(database: Database, clock: Clock, repo_uid: str) -> bool:
     """Whether any row is obsolete; a round without work writes nothing."""
     with database.read() as connection:
-        needless = _needless(repo_uid, to_micros(database.now(connection, clock)))
+        obsolete = _obsolete(repo_uid, to_micros(database.now(connection, clock)))
         return any(
             connection.execute(select(table.c.repo_uid).where(condition).limit(1)).first()
-            for table, condition in needless.items()
+            for table, condition in obsolete.items()
         )
 
 
-def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
+def _obsolete(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
     """Obsolete rows, by table.
 
     - Upload tokens, used or expired: for a month they record which of the two.
