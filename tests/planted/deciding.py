@@ -11,8 +11,8 @@ REASONS = "tests/policy/test_properties.py::test_each_reason_names_the_refs_it_i
 BUGS: dict[str, Bug] = {
     "the refs whose rule ends first go on": Bug(
         "reclaim.policy.claims",
-        right="tuple(sorted({*some, *others})[:WIDTH])",
-        wrong="tuple(sorted({*some, *others})[-1:])",
+        right="tuple(sorted({*first, *second})[:WIDTH])",
+        wrong="tuple(sorted({*first, *second})[-1:])",
         test=RULES,
     ),
     "a rule that ended is handed on": Bug(

@@ -77,7 +77,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit that no ref reaches holds what an undo brings back": Bug(
         "reclaim.catalog.collection.undo.undoing",
-        right="returned = dropped | back",
+        right="returned = dropped | restorable",
         wrong="returned = set[str]()",
         test=f"{DETOURS}::test_what_hangs_on_an_edited_commit_that_no_ref_reaches_is_held",
     ),

@@ -113,7 +113,7 @@ BUGS: dict[str, Bug] = {
     "an undo ends the protection of what it could not hang up again": Bug(
         "reclaim.catalog.collection.undo.undoing",
         right="returned |= outcome.loose",
-        wrong="returned = set(back)",
+        wrong="returned = set(restorable)",
         test=f"{BROKEN}::test_what_only_the_promise_held_is_leased",
     ),
     "an expiration that is refused is waited for": Bug(
@@ -181,7 +181,7 @@ BUGS: dict[str, Bug] = {
     ),
     "nothing holds what came back": Bug(
         "reclaim.catalog.collection.undo.undoing",
-        right="returned = dropped | back",
+        right="returned = dropped | restorable",
         wrong="returned = set(dropped)",
         test="tests/collect/quarantine/test_quarantine.py"
         "::test_what_came_back_is_safe_until_the_window_is_over_and_goes_then[embedded]",

@@ -176,7 +176,7 @@ class Repository:
     def read_roots(self, destination: Storage, prefix: str = "", *, settled: bool = False) -> Roots:
         """Read every root of collection from a single snapshot; see ``observing``.
 
-        Results of the order of the data's size are written to files below ``prefix`` of a storage.
+        Large results are written to files below ``prefix`` of a storage.
         """
         from reclaim.catalog.collection.roots import observing
 

@@ -81,19 +81,19 @@ class Externals:
                 self._storages[root] = ObjectStorage.open(root)
             return self._storages[root], address
 
-    def is_owned(self, url: str, asked: dict[str, bool]) -> bool:
+    def is_owned(self, url: str, known_markers: dict[str, bool]) -> bool:
         """Whether a URL is below the ``repos/`` of any catalog's storage.
 
-        Every possible root is checked for the marker. ``asked`` caches the results for as long as
-        the caller trusts them.
+        Every possible root is checked for the marker. ``known_markers`` caches the results for as
+        long as the caller trusts them.
         """
         parts = url.split("/")
         for depth, part in enumerate(parts):
             if part == addresses.ROOT.rstrip("/") and depth > 2:
                 marker = "/".join([*parts[:depth], addresses.MARKER])
-                if marker not in asked:
-                    asked[marker] = self.exists(marker)
-                if asked[marker]:
+                if marker not in known_markers:
+                    known_markers[marker] = self.exists(marker)
+                if known_markers[marker]:
                     return True
         return False
 

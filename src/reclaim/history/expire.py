@@ -112,11 +112,13 @@ def _needed(
         return frozenset()
     tips = list(zip(history.refs, history.tips, strict=True))
     reached = reachable(history.parents, history.tips)
-    left = reachable(history.parents, [tip for ref, tip in tips if ref not in doomed])
+    still_reached = reachable(history.parents, [tip for ref, tip in tips if ref not in doomed])
     lost = [
         number
         for number, parents in enumerate(history.parents)
-        if reached[number] > left[number] and parents and history.snapshots[number].id in kept
+        if reached[number] > still_reached[number]
+        and parents
+        and history.snapshots[number].id in kept
     ]
     if not lost:
         return frozenset()

@@ -195,14 +195,14 @@ def _at_tips(history: History, ranked: Iterable[int]) -> list[Ranks]:
     return claims
 
 
-def _merge(some: Ranks, others: Ranks) -> Ranks:
+def _merge(first: Ranks, second: Ranks) -> Ranks:
     """Best ranks of both. Reuse an argument where it has them all, to share tuples along lines."""
-    if len(some) == WIDTH and others[0] >= some[-1]:
-        return some
-    if len(others) == WIDTH and some[0] >= others[-1]:
-        return others
-    best = tuple(sorted({*some, *others})[:WIDTH])
-    return some if best == some else best
+    if len(first) == WIDTH and second[0] >= first[-1]:
+        return first
+    if len(second) == WIDTH and first[0] >= second[-1]:
+        return second
+    best = tuple(sorted({*first, *second})[:WIDTH])
+    return first if best == first else best
 
 
 def _written(history: History, number: int) -> datetime:

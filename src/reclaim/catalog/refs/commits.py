@@ -94,15 +94,15 @@ def hold(connection: Connection, repo_uid: str, ids: Iterable[str]) -> None:
 
     Condemning updates the same rows, so either transaction always sees the other.
     """
-    wanted = sorted(set(ids))
+    commit_ids = sorted(set(ids))
     query = (
         select(commits.c.id, commits.c.state, commits.c.run_id)
-        .where(commits.c.repo_uid == repo_uid, commits.c.id.in_(wanted))
+        .where(commits.c.repo_uid == repo_uid, commits.c.id.in_(commit_ids))
         .order_by(commits.c.id)
         .with_for_update(read=True)
     )
     by_id = {row.id: row for row in connection.execute(query)}
-    for commit_id in wanted:
+    for commit_id in commit_ids:
         row = by_id.get(commit_id)
         if row is None or row.state != CommitState.LIVE:
             by = f"is being removed by run {row.run_id}" if row else "no longer exists"

@@ -26,8 +26,8 @@ def page(
     version = str(connection.execute(query).scalar_one())
     tip_id, last = ref, ""
     if after:
-        seen, _, rest = after.partition(".")
-        tip_id, _, last = rest.partition(".")
+        seen, _, location = after.partition(".")
+        tip_id, _, last = location.partition(".")
         if not last:
             raise InvalidInput(f"{after!r} is not the end of a page of the log")
         if seen != version:

@@ -213,7 +213,7 @@ class _Combination:
         After an unresolved conflict no more changes are yielded, but all conflicts are counted;
         ``check`` then fails.
         """
-        for path, wanted, conflict in self._wanted():
+        for path, entry, conflict in self._wanted():
             if conflict and self._prefer is None:
                 self._conflict_count += 1
                 if len(self._conflicts) < NAMED_CONFLICTS:
@@ -222,7 +222,7 @@ class _Combination:
                 continue
             elif not self._conflict_count:
                 self.changed += 1
-                yield wanted.values() if wanted else (path, None, 0, 0, "", "", "")
+                yield entry.values() if entry else (path, None, 0, 0, "", "", "")
 
     def check(self) -> None:
         if not self._conflict_count:

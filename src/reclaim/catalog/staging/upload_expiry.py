@@ -59,8 +59,8 @@ def _expire_batch(connection: Connection, repo_uid: str, now: int) -> int:
     rows = connection.execute(query).all()
     if not rows:
         return 0
-    over = among(connection, upload_tokens.c.id, [row.id for row in rows])
-    connection.execute(update(upload_tokens).where(over).values(state=UploadState.EXPIRED))
+    expired_rows = among(connection, upload_tokens.c.id, [row.id for row in rows])
+    connection.execute(update(upload_tokens).where(expired_rows).values(state=UploadState.EXPIRED))
     condemned = [
         {
             "address": row.address,

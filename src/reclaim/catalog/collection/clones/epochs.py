@@ -68,18 +68,18 @@ def check_epoch(database: Database, storage: Storage, repo_uid: str) -> Collecti
     the newest is not enough, because a copy that has counted further would not detect that the
     original has too.
     """
-    left = _left(storage, repo_uid)
+    markers = _left(storage, repo_uid)
     query = select(repositories.c.epoch, repositories.c.epoch_writer)
     with database.read() as connection:
         known = connection.execute(query.where(repositories.c.uid == repo_uid)).one()
-        counted = _counted(connection, repo_uid, set(left.values()), known.epoch)
+        counted = _counted(connection, repo_uid, set(markers.values()), known.epoch)
     counted[known.epoch_writer] = known.epoch
-    for epoch, writer in left.items():
+    for epoch, writer in markers.items():
         if epoch > counted.get(writer, 0) or (
             epoch == known.epoch and writer != known.epoch_writer
         ):
             raise _ahead(repo_uid)
-    return left.keys()
+    return markers.keys()
 
 
 def count_epoch(connection: Connection, repo_uid: str, writer: str) -> int:
@@ -98,21 +98,21 @@ def count_epoch(connection: Connection, repo_uid: str, writer: str) -> int:
 
 def adopt_epoch(database: Database, storage: Storage, repo_uid: str) -> Collection[int]:
     """Accept the storage's epochs and continue from the newest; return all of them."""
-    left = _left(storage, repo_uid)
+    markers = _left(storage, repo_uid)
 
     def work(connection: Connection) -> None:
-        newest = max(left)
+        newest = max(markers)
         connection.execute(
             update(repositories)
             .where(repositories.c.uid == repo_uid, repositories.c.epoch <= newest)
-            .values(epoch=newest, epoch_writer=left[newest])
+            .values(epoch=newest, epoch_writer=markers[newest])
         )
-        for epoch, writer in sorted(left.items()):
+        for epoch, writer in sorted(markers.items()):
             _note_writer(connection, repo_uid, writer, epoch)
 
-    if left:
+    if markers:
         database.transact(work)
-    return left.keys()
+    return markers.keys()
 
 
 def _note_writer(connection: Connection, repo_uid: str, writer: str, epoch: int) -> None:

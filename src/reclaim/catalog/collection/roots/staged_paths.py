@@ -58,12 +58,12 @@ def staged_paths(connection: Connection, repo_uid: str) -> Iterator[pa.Table]:
         _of_uploads(repo_uid),
         _of_tokens(repo_uid, TokenState.COMMITTED),
     )
-    left = MOST
+    remaining = MOST
     for query in queries:
-        for table in _tables(connection, query.limit(left)):
-            left -= table.num_rows
+        for table in _tables(connection, query.limit(remaining)):
+            remaining -= table.num_rows
             yield table
-        if not left:
+        if not remaining:
             return
 
 

@@ -30,7 +30,7 @@ def find_editor(
 def has_substitute_parents(
     connection: Connection, repo_uid: str, run_id: str, commit_id: str, parents: str | None
 ) -> bool:
-    """Whether a commit has substitute parents from another run's undo, whose true parents are gone.
+    """Whether another run's undo gave a commit substitutes, because true parents are missing.
 
     Such an edit is not waited for: the missing parents may never return.
     """
@@ -132,8 +132,7 @@ def must_wait_for(run: RunRecord, later: RunRecord) -> bool:
     """Whether an undo waits for the undo of a later run hiding its commits.
 
     A later run with a started undo may be incomplete forever, and has restored everything possible.
-    Leases protect its promised commits, so only a run with its own quarantine has time to wait for
-    it.
+    Its promised commits stay protected, so only a run with its own quarantine has time to wait.
     """
     return run.quarantine is not None or not later.undoing
 

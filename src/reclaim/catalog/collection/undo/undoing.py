@@ -187,14 +187,16 @@ def restore(
         refs.check_repository(connection, uid, lock=True)
         query = _taken(uid, run_id).order_by(commit_rows.c.id).with_for_update()
         rows = {row.id: row for row in connection.execute(query)}
-        back, waits = _standing(connection, uid, rows, whole)
-        set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
-        _note_parents(connection, uid, run_id, {commit_id: rows[commit_id] for commit_id in back})
+        restorable, waits = _standing(connection, uid, rows, whole)
+        set_state(connection, uid, restorable, CommitState.LIVE, run_id=None, rule=None)
+        _note_parents(
+            connection, uid, run_id, {commit_id: rows[commit_id] for commit_id in restorable}
+        )
         dropped = find_dropped(connection, run_id)
         outcome = take_back(connection, workspace, run_id, substitutes=True)
         waits += outcome.waits
         finished = complete and not waits
-        returned = dropped | back
+        returned = dropped | restorable
         length = _window(connection, workspace, run_id)
         released_claims = False
         if finished:
@@ -207,7 +209,7 @@ def restore(
         history_edit.bump(connection, uid)
         left = (*outcome.changed, *outcome.gone)
         named = _list_held(connection, workspace, run_id)
-        return RestoredCommits(len(back), left, tuple(waits), named, released_claims)
+        return RestoredCommits(len(restorable), left, tuple(waits), named, released_claims)
 
     return workspace.database.transact(work)
 
@@ -237,12 +239,14 @@ def _standing(
     No commit waits for a parent that no run can restore, or that the undo of its run could not
     restore now.
     """
-    back = rows.keys() & set(whole)
+    restorable = rows.keys() & set(whole)
     waits = [
         f"commit {commit_id}: some of its objects are missing"
-        for commit_id in sorted(rows.keys() - back)
+        for commit_id in sorted(rows.keys() - restorable)
     ]
-    outside = {parent for commit_id in back for parent in _parents(rows[commit_id])} - back
+    outside = {
+        parent for commit_id in restorable for parent in _parents(rows[commit_id])
+    } - restorable
     query = select(commit_rows.c.id).where(
         commit_rows.c.repo_uid == repo_uid,
         commit_rows.c.state == CommitState.LIVE,
@@ -250,7 +254,7 @@ def _standing(
     )
     missing = outside - set(connection.execute(query).scalars())
     children: dict[str, list[str]] = {}
-    for commit_id in back:
+    for commit_id in restorable:
         for parent in _parents(rows[commit_id]):
             children.setdefault(parent, []).append(commit_id)
     broken = rows.keys() - set(whole) | _not_brought_back(connection, repo_uid, missing)
@@ -258,11 +262,11 @@ def _standing(
     while waiting:
         lost = waiting.pop()
         for child in children.get(lost, ()):
-            if child in back:
-                back.discard(child)
+            if child in restorable:
+                restorable.discard(child)
                 waits.append(f"commit {child}: its parent {lost} is missing")
                 waiting.append(child)
-    return back, waits
+    return restorable, waits
 
 
 def _not_brought_back(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
@@ -278,20 +282,20 @@ def _not_brought_back(connection: Connection, repo_uid: str, ids: Collection[str
 
 
 def _note_parents(
-    connection: Connection, repo_uid: str, run_id: str, back: Mapping[str, Row[Any]]
+    connection: Connection, repo_uid: str, run_id: str, restored: Mapping[str, Row[Any]]
 ) -> None:
     """Record the parents of partially restored commits as an edit of the run.
 
     Each undo of the run then adds the parents available by then, and the run waits for the others.
     """
-    named = {parent for row in back.values() for parent in _parents(row)}
+    named = {parent for row in restored.values() for parent in _parents(row)}
     query = select(commit_rows.c.id).where(
         commit_rows.c.repo_uid == repo_uid,
         commit_rows.c.state == CommitState.LIVE,
         among(connection, commit_rows.c.id, named),
     )
     absent = named - set(connection.execute(query).scalars())
-    for commit_id, row in sorted(back.items()):
+    for commit_id, row in sorted(restored.items()):
         parents = _parents(row)
         if absent.isdisjoint(parents):
             continue
