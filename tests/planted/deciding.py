@@ -23,8 +23,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a history is walked in the order of its clocks": Bug(
         "reclaim.history.graph",
-        right="for parent in above if parent <= number]:",
-        wrong="for parent in above if False]:",
+        right="for parent in edges if parent <= number]:",
+        wrong="for parent in edges if False]:",
         test=f"{BACKWARDS}::test_children_come_before_their_parents",
     ),
     "what is young is told by its place in the history": Bug(

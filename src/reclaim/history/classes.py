@@ -13,9 +13,9 @@ def reach_bits(parents: Parents, tips: Iterable[tuple[int, int]]) -> list[int]:
     for tip, bit in tips:
         reached[tip] |= bit
     # A parent comes after its children, so its bits are complete when it is passed.
-    for number, above in enumerate(parents):
+    for number, edges in enumerate(parents):
         if bits := reached[number]:
-            for parent in above:
+            for parent in edges:
                 reached[parent] |= bits
     return reached
 
@@ -26,9 +26,9 @@ def first_reaching(parents: Parents, tips: Iterable[tuple[int, int]]) -> list[in
     for tip, name in tips:
         known = first[tip]
         first[tip] = name if known is None else min(known, name)
-    for number, above in enumerate(parents):
+    for number, edges in enumerate(parents):
         if (lowest := first[number]) is not None:
-            for parent in above:
+            for parent in edges:
                 known = first[parent]
                 if known is None or lowest < known:
                     first[parent] = lowest

@@ -122,10 +122,10 @@ def _needed(
     ]
     if not lost:
         return frozenset()
-    above = bytearray(len(history.parents))
+    with_lost = bytearray(len(history.parents))
     for number in lost:
-        above[number] = 1
+        with_lost[number] = 1
     for number in reversed(range(lost[-1])):
-        if any(above[parent] for parent in history.parents[number]):
-            above[number] = 1
-    return {ref for ref, tip in tips if ref in doomed and above[tip]}
+        if any(with_lost[parent] for parent in history.parents[number]):
+            with_lost[number] = 1
+    return {ref for ref, tip in tips if ref in doomed and with_lost[tip]}

@@ -33,10 +33,10 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
     reach = [0] * len(parents)
     below = [0] * len(parents)
     for number in compress(range(len(parents) - 1, -1, -1), reversed(reached)):
-        above = parents[number]
-        if len(above) == 1:
+        edges = parents[number]
+        if len(edges) == 1:
             # Most have one parent, whose bitmaps and frontier are shared.
-            (parent,) = above
+            (parent,) = edges
             under, pruned, frontier = reach[parent], below[parent], frontiers[parent]
             if newest_child[parent] == number:
                 reach[parent] = below[parent] = 0
@@ -44,7 +44,7 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
         else:
             under = pruned = 0
             frontier = ()
-            for parent in above:
+            for parent in edges:
                 under |= reach[parent]
                 if joins[number]:
                     pruned |= below[parent]
@@ -52,7 +52,7 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
             if frontier:
                 first, *others = dict.fromkeys(frontier)
                 frontier = (first, *[other for other in others if not pruned >> places[other] & 1])
-            for parent in above:
+            for parent in edges:
                 # Free memory of finished lines; only open lines need it.
                 if newest_child[parent] == number:
                     reach[parent] = below[parent] = 0
@@ -82,14 +82,14 @@ def _roles(
     members = bytearray(len(parents))
     newest_child = [-1] * len(parents)
     for number in compress(range(len(parents) - 1, -1, -1), reversed(reached)):
-        above = parents[number]
+        edges = parents[number]
         join = not kept[number]
-        for parent in above:
+        for parent in edges:
             newest_child[parent] = number
             if not kept[parent]:
                 join = True
         if join:
             joins[number] = 1
-            for parent in above:
+            for parent in edges:
                 members[parent] = kept[parent]
     return joins, members, newest_child

@@ -38,7 +38,7 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
     ages: Sequence[int] = range(len(ordered))
     by_time = ages
     # A list is faster than a generator; it is empty unless the history is out of order.
-    if [number for number, above in enumerate(parents) for parent in above if parent <= number]:
+    if [number for number, edges in enumerate(parents) for parent in edges if parent <= number]:
         ages = _children_first(parents, ordered)
         ordered = [ordered[age] for age in ages]
         numbers = {snapshot.id: number for number, snapshot in enumerate(ordered)}
@@ -52,7 +52,7 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
                 hint="restore it from a backup; nothing was changed",
             )
     tips = tuple(numbers[ref.snapshot] for ref in named)
-    origins = [number for number, above in enumerate(parents) if not above]
+    origins = [number for number, edges in enumerate(parents) if not edges]
     return History(named, tuple(ordered), numbers, parents, tips, ages, by_time, origins)
 
 
@@ -75,8 +75,8 @@ def _children_first(parents: Parents, snapshots: Sequence[Snapshot]) -> list[int
     Snapshots are numbered by time, newest first.
     """
     waiting_for = [0] * len(parents)
-    for above in parents:
-        for parent in above:
+    for edges in parents:
+        for parent in edges:
             waiting_for[parent] += 1
     ready = [number for number, children in enumerate(waiting_for) if not children]
     heapify(ready)
@@ -103,9 +103,9 @@ def reachable(parents: Parents, tips: Iterable[int]) -> bytearray:
     for tip in tips:
         reached[tip] = 1
     # A parent comes after its children, so a byte is final when it is read.
-    for is_reached, above in zip(reached, parents, strict=True):
+    for is_reached, edges in zip(reached, parents, strict=True):
         if is_reached:
-            for parent in above:
+            for parent in edges:
                 reached[parent] = 1
     return reached
 

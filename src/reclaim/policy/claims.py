@@ -82,7 +82,7 @@ def find_periods(history: History, counted: Mapping[str, Iterable[int]]) -> dict
     days = [hour // 24 for hour in hours]
     # An origin is its own parent here, which saves a test in the loop. Its level does not
     # matter: levels are only compared along a single chain.
-    firsts = [above[0] if above else number for number, above in enumerate(history.parents)]
+    firsts = [edges[0] if edges else number for number, edges in enumerate(history.parents)]
     periods = {}
     chains: dict[tuple[int, ...], bytearray] = {}
     for name, refs in counted.items():
@@ -130,15 +130,15 @@ def newest_of_periods(
     parents = history.parents
     # A parent comes after its children and so receives their ranks before its own turn.
     for number in compress(range(len(parents)), passing):
-        above, ranks = parents[number], passing[number]
+        edges, ranks = parents[number], passing[number]
         level = levels[number]
         if ends[ranks[-1]] >= level:
             ranks = tuple([rank for rank in ranks if ends[rank] < level])
         own_ranks = holding[number]
         if own_ranks and ends[own_ranks[-1]] >= level:
             holding[number] = tuple([rank for rank in own_ranks if ends[rank] < level])
-        if above and ranks:
-            parent = above[0]
+        if edges and ranks:
+            parent = edges[0]
             parent_ranks = passing[parent]
             passing[parent] = _merge(parent_ranks, ranks) if parent_ranks else ranks
             if levels[parent] != level:
@@ -157,13 +157,13 @@ def _to_all_parents(history: History, ranked: Sequence[int], ends: list[int] | N
     youngest = history.ages if ends is None else _youngest_below(history)
     parents = history.parents
     for number in compress(range(len(parents)), claims):
-        above, ranks = parents[number], claims[number]
+        edges, ranks = parents[number], claims[number]
         if ends is not None and ends[ranks[-1]] <= youngest[number]:
             age = youngest[number]
             ranks = claims[number] = tuple([rank for rank in ranks if ends[rank] > age])
             if not ranks:
                 continue
-        for parent in above:
+        for parent in edges:
             parent_ranks = claims[parent]
             if not parent_ranks:
                 claims[parent] = ranks

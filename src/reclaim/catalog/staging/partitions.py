@@ -163,7 +163,7 @@ class Partitions:
             self._renew(partition)
             partition = self._open.get(repo_uid)
         if partition is not None and now - partition.counted_at > RENEW_EVERY // MICROSECOND:
-            # Records changes that are only staged in the storage.
+            # Marks changes in the storage that are only staged.
             self.write_epoch_marker(
                 partition, self._database.transact(partial(advance_epoch, partition=partition))
             )
