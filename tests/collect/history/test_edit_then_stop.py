@@ -323,7 +323,7 @@ def test_one_that_condemned_something_cannot_be_undone(local: World, log: list[s
         assert run is not None
         unedited = replace(run, counts=RunCounts(), edit=RecordedEdit())
         held.finish(replace(unedited, phase=Phase.STOPPED))
-    with pytest.raises(Refused, match="has deleted something"):
+    with pytest.raises(Refused, match="and deleted objects"):
         local.undo(plan.document.run)
     assert [commit.id for commit in local.repo.log("main")] != log
     local.apply(plan)
