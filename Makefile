@@ -7,7 +7,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast soak lint format schemas lock bench clean
+.PHONY: help setup demo test test-all test-fast soak lint format schemas docs lock bench clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,17 +18,14 @@ setup: ## Make .venv with all extras, and see to Java
 demo: setup ## Run the demonstration
 	@$(BIN)/reclaim demo
 
-test: lint ## Lint, then run the tests (TESTFLAGS, PYTEST_WORKERS)
-	$(BIN)/python -m pytest $(TESTFLAGS)
+test: lint ## Lint, then run the tests that show that all works (TESTFLAGS, PYTEST_WORKERS)
+	$(BIN)/python -m pytest $(TESTFLAGS) -m "not exhaustive"
 
-test-fast: setup ## Run the pure rooms and one of each store, without servers and Spark
-	$(BIN)/python -m pytest $(TESTFLAGS) -k "not server and not postgres and not s3" \
-		tests/test_layers.py tests/test_class_names.py tests/test_safety_times.py \
-		tests/test_renewal.py \
-		tests/policy tests/history tests/storage \
-		tests/collect/plan/test_catalog_store.py tests/collect/quarantine/test_quarantine.py \
-		tests/terminus/test_store.py tests/terminus/test_path.py \
-		tests/icechunk/test_contract.py tests/stores/test_shelf_contract.py
+test-all: test ## The same, then every planted bug, schedule, death and case on servers
+	$(BIN)/python -m pytest $(TESTFLAGS) -m exhaustive
+
+test-fast: setup ## Run the pure modules and a contract of each store, without servers and Spark
+	$(BIN)/python -m pytest $(TESTFLAGS) -m "fast and not servers and not exhaustive"
 
 soak: setup ## Run the state machines, schedules, crashes and random histories for hours
 	RECLAIM_SOAK=1 $(BIN)/python -m pytest $(TESTFLAGS) -o faulthandler_timeout=0 \
@@ -46,8 +43,12 @@ format: setup ## Format, and fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-schemas: setup ## Write docs/schemas anew from the types of answers
+schemas: setup ## Write docs/schemas and docs/reference/commands.md from the program
 	$(BIN)/python scripts/schemas.py
+	$(BIN)/python scripts/commands.py
+
+docs: setup ## Build the documentation into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 lock: ## Write constraints.txt anew from all Pythons found
 	"$$(scripts/setup.sh --print-python)" scripts/lock.py

@@ -18,6 +18,7 @@ from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.catalog import WrapStorage
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.testing import ClockedStorage, FakeClock
+from tests.support.exhaustive import mark_exhaustive
 from tests.support.servers import PostgreSQL, SeaweedFS
 from tests.support.shared_servers import postgresql_server, s3_server
 from tests.support.soak import FIRST_FAILURE, SOAK
@@ -41,10 +42,12 @@ os.environ["RECLAIM_SPARK_ARCHIVE"] = "off"
 BACKENDS = ("embedded", "server")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what a test marked ``remote_values`` does on SQLite only; a soak does all of it."""
     if SOAK:
         return
+    mark_exhaustive(items)
     left_out = [item for item in items if isinstance(item, pytest.Function) and _is_left_out(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

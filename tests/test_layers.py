@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.fast
+
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
 
 # From bottom to top. Rooms on one level do not import each other.
@@ -24,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("operators",),
     ("storage",),
     ("catalog",),
-    ("stores",),
+    ("stores", "filesystem"),
     ("engine",),
     ("run",),
     ("report", "progress"),
@@ -45,6 +47,7 @@ LIBRARY_ROOMS = {
     "pyspark": {"engine", "stores", "run", "api"},
     "sqlalchemy": {"catalog"},
     "obstore": {"storage"},
+    "fsspec": {"filesystem"},
 }
 PYSPARK_AT_TOP = "reclaim/engine/spark/"
 

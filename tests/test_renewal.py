@@ -7,8 +7,12 @@ import threading
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
+
 from reclaim.errors import DatabaseUnavailable
 from reclaim.renewal import Renewal
+
+pytestmark = pytest.mark.fast
 
 WAIT = 20
 SHORT = timedelta(milliseconds=5)

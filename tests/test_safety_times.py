@@ -9,6 +9,8 @@ import pytest
 
 from reclaim.safety import SAFETY, SafetyTimes
 
+pytestmark = pytest.mark.fast
+
 FACTORS = (0, 0.001, 0.1, 0.5, 2, 10, 1000)
 
 

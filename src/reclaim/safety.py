@@ -1,7 +1,7 @@
 """Every duration that safety rests on, in one place, with what must hold between them.
 
-Whoever changes one of them changes the argument in docs/safety.md. They are checked when this
-module is loaded, and a test changes each of them until a check fails.
+Whoever changes one of them changes the argument in docs/explanation/safety.md. They are checked
+when this module is loaded, and a test changes each of them until a check fails.
 """
 
 from __future__ import annotations

@@ -16,10 +16,14 @@ from tests.terminus.samples import unpack
 ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
-    "docs/start/catalog.md",
-    "docs/start/nightly.md",
-    "docs/start/review.md",
-    "docs/start/terminusdb.md",
+    "docs/tutorials/catalog.md",
+    "docs/tutorials/nightly.md",
+    "docs/tutorials/review.md",
+    "docs/tutorials/terminusdb.md",
+    "docs/how-to/leases.md",
+    "docs/how-to/quarantine-and-undo.md",
+    "docs/how-to/schedule.md",
+    "docs/reference/exit-codes.md",
     "docs/python.md",
 )
 

@@ -11,6 +11,8 @@ from reclaim.history import TouchedBase, build, expire
 from reclaim.model import Ref, RefKind, SnapshotId
 from tests.history.trees import branch, snapshot, tag, tree
 
+pytestmark = pytest.mark.fast
+
 
 def kept(names: str) -> frozenset[SnapshotId]:
     return frozenset(SnapshotId(name) for name in names.split())

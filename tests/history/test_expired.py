@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,8 @@ from reclaim.model import UNDO_HOLDER, History, Lease, SnapshotId
 from reclaim.policy import Policy, evaluate
 from tests.history.graphs import histories
 from tests.policy.test_properties import NOW, policies
+
+pytestmark = pytest.mark.fast
 
 
 def reached(history: History, *tips: int) -> set[SnapshotId]:

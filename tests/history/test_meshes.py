@@ -14,6 +14,8 @@ from tests.history.graphs import mesh, meshes
 from tests.history.trees import branch, oracle, tree
 from tests.support.soak import MORE
 
+pytestmark = pytest.mark.fast
+
 Case = tuple[History, frozenset[SnapshotId]]
 
 

@@ -6,6 +6,7 @@ import random
 from operator import attrgetter
 from typing import cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from tests.history.trees import (
     parents_of,
 )
 from tests.support.soak import MORE
+
+pytestmark = pytest.mark.fast
 
 Case = tuple[History, frozenset[SnapshotId]]
 

@@ -12,6 +12,8 @@ from reclaim.model import History, Ref, SnapshotId
 from reclaim.policy import evaluate, from_options
 from tests.history.trees import START, applied, branch, line, tag, tree
 
+pytestmark = pytest.mark.fast
+
 REFS = (
     branch("main", "14"),
     branch("develop", "11"),

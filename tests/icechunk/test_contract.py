@@ -9,6 +9,8 @@ import pytest
 from reclaim.testing.stores import AbilityContract, RunContract, StoreContract
 from tests.icechunk.subject import IcechunkSubject
 
+pytestmark = pytest.mark.fast
+
 
 class TestIcechunkStore(StoreContract, AbilityContract, RunContract):
     @pytest.fixture

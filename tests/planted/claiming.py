@@ -66,7 +66,7 @@ BUGS: dict[str, Bug] = {
     "claims are promoted by a later read than that which they were judged by": Bug(
         PROMOTION,
         right="            if self._claims.promote_claims(seen, rules):\n",
-        wrong="            if self._claims.promote_claims(self.observe(), rules):\n",
+        wrong="            if self._claims.promote_claims(context.observe_store(), rules):\n",
         test=f"{STEPS}::test_a_reference_at_a_step_of_the_window[tag]",
     ),
     "claims are not closed": Bug(

@@ -80,4 +80,11 @@ BUGS: dict[str, Bug] = {
         wrong="    listed = each.select(*GOING.names)\n",
         test="tests/collect/apply/test_lists.py::test_a_forged_note_adds_no_object",
     ),
+    "a sweep takes again what was done before": Bug(
+        TAKING,
+        right="    if request.done:\n",
+        wrong="    if False:\n",
+        test="tests/lifecycle/test_settling.py"
+        "::test_what_an_undo_brought_back_is_of_use_whatever_it_could_not",
+    ),
 }

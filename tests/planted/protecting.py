@@ -9,6 +9,7 @@ PROTECTION = "reclaim.run.roots.protection"
 STAGED = f"{TEST}::test_any_staged_path_protects"
 
 SINCE = "tests/collect/protect/test_protect_since.py"
+CONFIRMED = f"{SINCE}::test_what_is_protected_while_rules_are_confirmed_stays"
 
 BUGS: dict[str, Bug] = {
     "protect has no memory": Bug(
@@ -145,13 +146,13 @@ BUGS: dict[str, Bug] = {
     "a glob that comes while rules are confirmed keeps nothing": Bug(
         "reclaim.run.lifecycle.promotion",
         drops="Promotion.confirm_until_promoted: check_protected",
-        test=f"{SINCE}::test_what_is_protected_while_rules_are_confirmed_stays[a glob-confirm]",
+        test=f"{CONFIRMED}[a glob-before claims]",
     ),
     "a glob that comes right before a promotion keeps nothing": Bug(
         "reclaim.catalog.collection.condemn.claimed_addresses",
         right="        if not frozenset(read_settings(connection, workspace.repo_uid).protect) "
         "<= {*protect}:\n",
         wrong="        if False:\n",
-        test=f"{SINCE}::test_what_is_protected_while_rules_are_confirmed_stays[a glob-shield]",
+        test=f"{CONFIRMED}[a glob-after the last read]",
     ),
 }

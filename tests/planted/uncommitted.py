@@ -15,6 +15,8 @@ CHECKPOINTS = "reclaim.run.record.checkpoints"
 INDEXING = "reclaim.run.plan.indexing"
 SAVING = "reclaim.run.uncommitted.saving"
 
+AGAIN = "tests/lifecycle/test_begun_again.py"
+
 BUGS: dict[str, Bug] = {
     "staged addresses are carried though a commit has them": Bug(
         "reclaim.engine.pipelines.uncommitted",
@@ -207,5 +209,23 @@ BUGS: dict[str, Bug] = {
         right="        return section.taken + count_taken(by_rules, section)\n",
         wrong="        return count_taken(by_rules, section)\n",
         test=f"{ONE}::test_what_rules_took_counts_no_more_for_the_rule_of_90_percent",
+    ),
+    "a count that errs on the safe side refuses a run": Bug(
+        PLANNING,
+        right="is not None and going > self._allowed_fraction * known:\n",
+        wrong="is not None and False:\n",
+        test=f"{AGAIN}::test_objects_that_rules_took_refuse_no_later_run",
+    ),
+    "a full run insists on a damaged index": Bug(
+        "reclaim.run.plan.plan_kind",
+        right="        return earlier is None or (self.damaged and not earlier.damaged)\n",
+        wrong="        return earlier is None\n",
+        test=f"{AGAIN}::test_a_full_run_goes_without_a_damaged_index[parts-gone]",
+    ),
+    "rules are refused by an old count": Bug(
+        "reclaim.run.lifecycle.planning",
+        right="        if going > min(MUCH, self._allowed_fraction) * objects:\n",
+        wrong="        if going > MUCH * objects:\n",
+        test=f"{AGAIN}::test_rules_may_take_the_allowed_fraction_of_a_store_that_grew",
     ),
 }

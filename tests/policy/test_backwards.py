@@ -11,6 +11,8 @@ from reclaim.history.graph import reachable
 from reclaim.policy import Duration, Policy, Rules, evaluate
 from tests.history.trees import START, branch, snapshot
 
+pytestmark = pytest.mark.fast
+
 NOW = START + timedelta(days=20)
 LINE = build(
     # Written on another machine, whose clock was nine days behind.

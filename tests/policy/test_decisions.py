@@ -11,6 +11,8 @@ from reclaim.model import History
 from reclaim.policy import evaluate, parse_policy
 from tests.history.trees import branch, tag, tree
 
+pytestmark = pytest.mark.fast
+
 # One snapshot a day from Thursday 2026-01-01 on; `now` is the day after the last.
 LINE = "a:\n b:a\n c:b\n d:c\n e:d\n f:e\n g:f\n h:g\n i:h\n j:i"
 MERGES = """

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from reclaim.policy import parse_policy, policy_lines
+
+pytestmark = pytest.mark.fast
 
 
 def test_every_rule_is_named() -> None:

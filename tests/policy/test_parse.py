@@ -24,6 +24,8 @@ from reclaim.policy import (
 )
 from reclaim.policy.rules import PERIODS
 
+pytestmark = pytest.mark.fast
+
 UNITS = ("y", "mo", "w", "d", "h", "min", "s")
 NOW = datetime(2026, 3, 31, 12, tzinfo=UTC)
 

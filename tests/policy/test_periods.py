@@ -9,6 +9,8 @@ import pytest
 
 from reclaim.policy.periods import NAME, NUMBER, hours_of
 
+pytestmark = pytest.mark.fast
+
 LABELS: dict[str, Callable[[datetime], object]] = {
     "hourly": lambda one: (one.date(), one.hour),
     "daily": lambda one: one.date(),

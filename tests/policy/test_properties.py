@@ -22,6 +22,8 @@ from tests.history.graphs import NAMES, histories
 from tests.history.trees import START, ancestors, applied, branch, chain, parents_of, tree
 from tests.support.soak import MORE
 
+pytestmark = pytest.mark.fast
+
 ORIGIN = ORIGIN_OF.format(noun="commit")
 NOW = START + timedelta(days=20)
 

@@ -24,6 +24,8 @@ from reclaim.policy import (
 from reclaim.policy.stored import text_of
 from reclaim.policy.words import rules_in_words
 
+pytestmark = pytest.mark.fast
+
 NOW = datetime(2026, 11, 17, 12, 30, 15, 250, UTC)
 TEXT = "# ours\ndefault:\n  keep_last: 3 # für alle\nrules:\n- match: v*\n  kind: tag\n"
 STORED = StoredPolicy(read_policy(TEXT), TEXT, NOW, "ines")

@@ -18,6 +18,8 @@ from reclaim.storage import KeyRange, ObjectStorage, Storage, spread
 from reclaim.storage.bounded import Bounded
 from reclaim.storage.key_range import shares
 
+pytestmark = pytest.mark.fast
+
 HEX = "0123456789abcdef"
 NAMES = st.text("ab-0/é", min_size=1, max_size=4).filter(
     lambda name: all(part not in ("", ".", "..") for part in name.split("/"))

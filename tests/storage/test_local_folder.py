@@ -17,6 +17,8 @@ from reclaim.errors import InvalidInput, OutOfSpace, StorageUnavailable, UnsafeF
 from reclaim.storage import LISTED, ObjectStorage, local_folder
 from reclaim.storage.local_folder import LocalFolder
 
+pytestmark = pytest.mark.fast
+
 NAMES = (
     *("plain", "a b", "per%41cent", "%2F", "100%", "#", "x#1y", "x#", "star*", "q?", "bs\\x"),
     *("ü", "u\u0308", "\U0001f600", ".hidden", "...", "a:b", "[b]{c}~<>|\"^`&'$()+,;=@!"),

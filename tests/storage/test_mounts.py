@@ -13,6 +13,8 @@ import pytest
 from reclaim.errors import UnsafeFolder
 from reclaim.storage import ObjectStorage, mounts
 
+pytestmark = pytest.mark.fast
+
 BOUND = """
     from pathlib import Path
     import subprocess, sys

@@ -14,6 +14,8 @@ import pytest
 from reclaim.storage import ObjectStorage
 from reclaim.urls import is_odd
 
+pytestmark = pytest.mark.fast
+
 KEYS = (
     *("root/p/a", "root/p/a//b", "root/p/./c", "root/p/../d", "root/p//e", "root/p/nl\nx"),
     *("root/p/in\nside/f", "root/p/plain/g", "root/p/z", "root/q", "root/p/marker/"),

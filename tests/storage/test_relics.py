@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from reclaim.storage import ObjectStorage, is_relic
+
+pytestmark = pytest.mark.fast
 
 
 def test_a_folder_of_objects_that_are_gone() -> None:

@@ -8,6 +8,8 @@ from reclaim.errors import InvalidInput, ReclaimError, StorageDenied, StorageUna
 from reclaim.storage import ObjectStorage
 from tests.support.servers import SeaweedFS
 
+pytestmark = pytest.mark.fast
+
 
 def failure(url: str, error: type[ReclaimError]) -> ReclaimError:
     with pytest.raises(error) as caught:

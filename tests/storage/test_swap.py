@@ -12,6 +12,8 @@ from reclaim.storage import ObjectStorage
 from reclaim.urls import normalize
 from tests.support.servers import SeaweedFS
 
+pytestmark = pytest.mark.fast
+
 
 @pytest.fixture(params=["folder", "memory", "server"])
 def storage(

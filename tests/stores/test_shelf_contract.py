@@ -12,6 +12,8 @@ from reclaim.testing.stores import AbilityContract, RunContract, StoreContract
 from tests.stores.shelf.subject import ShelfSubject
 from tests.stores.shelf.world import World
 
+pytestmark = pytest.mark.fast
+
 
 class TestShelfStore(StoreContract):
     @pytest.fixture(params=["folder", "bucket"])

@@ -13,6 +13,8 @@ from reclaim.run_record import Phase
 from reclaim.stores.terminus.garbage import Garbage
 from tests.terminus.world import World, bury
 
+pytestmark = pytest.mark.fast
+
 
 def test_what_is_dead_is_set_aside_and_comes_back(world: World) -> None:
     past = bury(world)

@@ -20,6 +20,8 @@ from reclaim.testing.stores import (
 )
 from tests.terminus.world import World
 
+pytestmark = pytest.mark.fast
+
 
 class TerminusSubject:
     def __init__(self, world: World, *, archives: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -48,9 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reclaim.catalog import Catalog
-
-CATALOG_VARIABLE = "RECLAIM_CATALOG"
-DEFAULT_CATALOG = ".reclaim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,8 +320,9 @@ def open_catalog(location: str | Path | None = None) -> Catalog:
     The default is ``RECLAIM_CATALOG`` of the environment, else the folder ``.reclaim``.
     """
     from reclaim.catalog import Catalog
+    from reclaim.catalog.location import default_location
 
-    return Catalog.open(location or os.environ.get(CATALOG_VARIABLE) or DEFAULT_CATALOG)
+    return Catalog.open(location or default_location())
 
 
 def list_stores(

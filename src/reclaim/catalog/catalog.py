@@ -26,6 +26,7 @@ from reclaim.catalog.database.schema import (
     tags,
 )
 from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.location import DEFAULT_CATALOG
 from reclaim.catalog.reaping.background import BackgroundReaper
 from reclaim.catalog.refs import refs
 from reclaim.catalog.refs.commits import Commit, save
@@ -91,7 +92,7 @@ class Catalog:
     @classmethod
     def init(
         cls,
-        location: str | Path = ".reclaim",
+        location: str | Path = DEFAULT_CATALOG,
         *,
         storage: str | None = None,
         clock: Clock | None = None,
@@ -140,7 +141,7 @@ class Catalog:
     @classmethod
     def open(
         cls,
-        location: str | Path = ".reclaim",
+        location: str | Path = DEFAULT_CATALOG,
         *,
         clock: Clock | None = None,
         wrap_storage: WrapStorage = lambda storage: storage,

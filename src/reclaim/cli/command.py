@@ -9,9 +9,9 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from reclaim.catalog.location import DEFAULT_CATALOG
 from reclaim.cli.config.settings import (
     BY_KEY,
-    DEFAULT_CATALOG,
     ENGINES,
     FORMATS,
     SETTINGS,

@@ -62,6 +62,10 @@ class Storage(Protocol):
 
     def get(self, address: str) -> bytes: ...
 
+    def get_range(self, address: str, start: int, end: int) -> bytes:
+        """The bytes from ``start`` up to ``end``, in one request."""
+        ...
+
     def stream(self, address: str) -> Iterator[bytes]:
         """The object's bytes in pieces, for objects that need not fit in memory."""
         ...

@@ -22,6 +22,8 @@ from reclaim.testing.stores import (
 )
 from tests.collect.helpers.world import NAME, World, addresses_of
 
+pytestmark = pytest.mark.fast
+
 
 class CatalogSubject:
     def __init__(self, world: World) -> None:

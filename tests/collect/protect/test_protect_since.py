@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from reclaim.errors import Conflict, PlanRefused
+from reclaim.run.lifecycle import promotion
 from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.checkpoints import Mode
+from reclaim.run.roots.protection import hold_protected
 from reclaim.run.sweep.removal import MoveToQuarantine
 from tests.collect.helpers.uncommitted import address, settle
 from tests.collect.helpers.world import At, World
@@ -87,15 +90,19 @@ def test_a_memory_that_no_record_tells_of_stops_every_plan(local: World, kind: s
         PLANS[kind](local)
 
 
-@pytest.mark.parametrize("step", ["confirm", "shield"])
+@pytest.mark.parametrize("moment", ["before claims", "after the last read"])
 @pytest.mark.parametrize("how", ["a glob", "a staged path"])
 def test_what_is_protected_while_rules_are_confirmed_stays(
-    local: World, step: str, how: str
+    local: World, moment: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, _ = old_log(local, "rules")
     plan = PLANS["rules"](local)
+    done: list[str] = []
 
     def interfere() -> None:
+        if done:
+            return
+        done.append(how)
         if how == "a glob":
             local.other().change_settings(protect=("raw/*", "logs/*"))
             return
@@ -105,12 +112,19 @@ def test_what_is_protected_while_rules_are_confirmed_stays(
             main.copy("logs/x", "raw/x")
             main.reset()
 
-    at = At(step, interfere)
+    def interrupted(*args: Any, **named: Any) -> Any:
+        interfere()
+        return hold_protected(*args, **named)
+
     with suppress(PlanRefused):
-        local.apply(plan, step=at)
-    assert at.done
+        if moment == "before claims":
+            local.apply(plan, step=At("confirm", interfere))
+        else:
+            monkeypatch.setattr(promotion, "hold_protected", interrupted)
+            local.apply(plan)
+    assert done
     # Once claims are closed, nobody can stage it any more.
-    assert log in local.there() or (how, step) == ("a staged path", "shield")
+    assert log in local.there() or (how, moment) == ("a staged path", "after the last read")
 
 
 def test_a_memory_that_an_undone_run_gave_up_is_still_there(local: World) -> None:

@@ -13,6 +13,8 @@ from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import Phase
 from tests.collect.helpers.world import World, bury, commit_states, leftovers, whole
 
+pytestmark = pytest.mark.fast
+
 MOVE = MoveToQuarantine()
 
 

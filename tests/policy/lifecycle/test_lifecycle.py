@@ -25,6 +25,8 @@ from reclaim.policy.lifecycle import (
     read_lifecycle,
 )
 
+pytestmark = pytest.mark.fast
+
 RULES = """
 {"rule1": {"prefix": "foo/bar", "days": 10, "enabled": true, "branch_days": {"b1": 5, "b2": 2}},
  "rule2": {"prefix": "foo/zoo", "enabled": true, "branch_days": {"b1": 5}}}

@@ -111,7 +111,7 @@ def plan_lifecycle(
         store,
         engine,
         wanted,
-        lambda context, why_full: LifecycleRules(context, asked, why_full),
+        lambda context, why_full: LifecycleRules(context, asked, why_full, wanted.allowed_fraction),
         watcher=watcher,
         opener=opener,
     )
@@ -133,9 +133,14 @@ class LifecycleRules(PlanKind):
     takes_referenced = True
 
     def __init__(
-        self, context: PlanContext, asked: LifecycleOptions, why_full: WhyFull | None
+        self,
+        context: PlanContext,
+        asked: LifecycleOptions,
+        why_full: WhyFull | None,
+        allowed_fraction: float,
     ) -> None:
         super().__init__(context)
+        self._allowed_fraction = allowed_fraction
         self._store = context.store
         self._engine = context.engine
         self._asked = asked
@@ -363,11 +368,11 @@ class LifecycleRules(PlanKind):
         """How many objects there are at least: those of the checkpoint, without what runs took.
 
         What came since is not counted, for a range that is written again lists old objects too. So
-        where much of what is known goes, everything is listed.
+        where much of what is known goes, or more than is allowed, everything is listed.
         """
         taken = count_taken(self._runs, checkpoint.section)
         objects = max(0, checkpoint.section.objects - taken)
-        if going > MUCH * objects:
+        if going > min(MUCH, self._allowed_fraction) * objects:
             raise FullRunNeeded(f"{going} of at least {objects} objects would go")
         return objects
 

@@ -58,6 +58,10 @@ class WhyFull:
     damaged: bool
     """Whether files of the checkpoint cannot be read: then its index is of no use either."""
 
+    def goes_beyond(self, earlier: WhyFull | None) -> bool:
+        """Whether the next attempt leaves out more than the attempt that failed."""
+        return earlier is None or (self.damaged and not earlier.damaged)
+
 
 class FullRunNeeded(Exception):
     """A run that starts from a checkpoint cannot be sure; says why."""

@@ -46,7 +46,7 @@ from reclaim.run.plan.context import PlanContext, YoungRuns
 from reclaim.run.plan.dead_snapshots import CAUSES, causes_of, find_containers, find_dead_ids
 from reclaim.run.plan.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.plan.plan_document import LibraryEdit, Noncurrent, PlanDocument
-from reclaim.run.plan.plan_kind import MakeKind, ObjectListing, PlanKind
+from reclaim.run.plan.plan_kind import MakeKind, ObjectListing, PlanKind, WhyFull
 from reclaim.run.plan.plan_summary import PlanFindings, summarize
 from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Silent, Stages, Watcher
@@ -191,18 +191,24 @@ class Planning:
         )
 
     def _attempt(self, context: PlanContext) -> WrittenPlan:
-        """The plan; where a checkpoint turns out to be of no use, a plan without any."""
-        kind = self._make_kind(context, None)
-        try:
-            return self._plan(context, kind)
-        except Exception as error:
-            why_full = kind.why_full(error)
-            if why_full is None:
-                raise
-        with suppress(ReclaimError):
-            context.tidy(*FOLDERS)
-        context = replace(context, started_at=self._store.clock.now())
-        return self._plan(context, self._make_kind(context, why_full))
+        """The plan; where a checkpoint turns out to be of no use, a full run.
+
+        A full run still uses the index. If a file of the index is damaged as well, the plan is
+        begun once more without it.
+        """
+        why_full: WhyFull | None = None
+        while True:
+            kind = self._make_kind(context, why_full)
+            try:
+                return self._plan(context, kind)
+            except Exception as error:
+                again = kind.why_full(error)
+                if again is None or not again.goes_beyond(why_full):
+                    raise
+                why_full = again
+            with suppress(ReclaimError):
+                context.tidy(*FOLDERS)
+            context = replace(context, started_at=self._store.clock.now())
 
     def _lost_live(self) -> bool:
         """Whether a run has since removed a snapshot that was live when it was observed.

@@ -102,7 +102,7 @@ def plan_uncommitted(
         store,
         engine,
         wanted,
-        lambda context, why_full: UncommittedData(context, how, why_full),
+        lambda context, why_full: UncommittedData(context, how, why_full, wanted.allowed_fraction),
         watcher=watcher,
         opener=opener,
     )
@@ -112,9 +112,14 @@ class UncommittedData(PlanKind):
     """A run on uncommitted data: it looks at what may have changed since the checkpoint."""
 
     def __init__(
-        self, context: PlanContext, asked: UncommittedOptions, why_full: WhyFull | None
+        self,
+        context: PlanContext,
+        asked: UncommittedOptions,
+        why_full: WhyFull | None,
+        allowed_fraction: float,
     ) -> None:
         super().__init__(context)
+        self._allowed_fraction = allowed_fraction
         self._store = context.store
         self._engine = context.engine
         self._asked = asked
@@ -329,7 +334,17 @@ class UncommittedData(PlanKind):
         return replace(containers, entries=self._indexed.counts.expected_entries)
 
     def sections(self, seen: Observation, candidates: Candidates) -> PlanSections:
-        return PlanSections(uncommitted=self._section(seen, candidates))
+        section = self._section(seen, candidates)
+        going = sum(
+            objects
+            for (kind, *_), (objects, _) in candidates.verdict.going.items()
+            if kind not in OF_RUNS
+        )
+        known = section.objects_known
+        if self._checkpoint is not None and going > self._allowed_fraction * known:
+            # The count errs on the safe side: objects that rules took may be subtracted twice.
+            raise FullRunNeeded(f"{going} of at least {known} objects would go")
+        return PlanSections(uncommitted=section)
 
     def _section(self, seen: Observation, found: Candidates) -> Uncommitted:
         notes, checkpoint = found.uncommitted, self._checkpoint
