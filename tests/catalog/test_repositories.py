@@ -139,7 +139,7 @@ def test_a_deleted_repository_does_not_answer_by_commit_either(
 
 def test_no_repository_is_named_like_the_uid_of_another(catalog: Catalog) -> None:
     first = catalog.create_repository("first")
-    with pytest.raises(InvalidName, match="reads like the uid"):
+    with pytest.raises(InvalidName, match="looks like the uid"):
         catalog.create_repository(first.uid)
 
 

@@ -15,7 +15,7 @@ from reclaim.catalog.collection.condemn import claimed_addresses, commit_states,
 from reclaim.catalog.collection.edit import history_edit, rollback
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.undo import undoing
-from reclaim.catalog.reaping import empty_partitions, needless_rows, taken_rows
+from reclaim.catalog.reaping import empty_partitions, missing_objects, obsolete_rows
 from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import ReclaimError
@@ -82,7 +82,7 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
 
         Commits with objects quarantined by another run are skipped: that run can be undone.
         """
-        return commit_states.collect(self._workspace, self.lock, ids, but_of=self._undoable())
+        return commit_states.collect(self._workspace, self.lock, ids, exclude_runs=self._undoable())
 
     # Claims to objects of live commits
 
@@ -153,17 +153,19 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
         Commits condemned by an ended run, and not taken over, cannot be restored and are reduced.
         Commits of other undoable runs are skipped: an undo restores them.
         """
-        return commit_states.set_aside(self._workspace, self.lock, ids) + self.collect(ids)
+        return commit_states.mark_quarantined(self._workspace, self.lock, ids) + self.collect(ids)
 
     def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
-        condemned = commit_states.left_condemned(self._workspace, self._undoable(and_own=True))
+        condemned = commit_states.list_condemned(self._workspace, self._undoable(and_own=True))
         return {
             SnapshotId(commit_id): {METARANGE: metarange} if metarange else {}
             for commit_id, metarange in condemned.items()
         }
 
     def take_over(self, ids: Collection[SnapshotId]) -> int:
-        return commit_states.take_over(self._workspace, self.lock, ids, but_of=self._undoable())
+        return commit_states.take_over(
+            self._workspace, self.lock, ids, exclude_runs=self._undoable()
+        )
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
         done = undoing.restore(self._workspace, self.lock, run_id, whole, complete=complete)
@@ -189,16 +191,16 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
     def finish(self, run: RunRecord) -> None:
         records.finish(self._workspace, self.lock, run)
         if run.phase == Phase.DONE and run.kind != EXPIRE:
-            self._remove_needless_rows()
+            self._remove_obsolete_rows()
 
-    def _remove_needless_rows(self) -> None:
+    def _remove_obsolete_rows(self) -> None:
         """Remove rows of objects deleted by this run or earlier runs. A later run can do it as
         well.
         """
         work = self._workspace
         try:
-            needless_rows.remove_after_run(work.database, work.clock, work.repo_uid)
-            taken_rows.remove(
+            obsolete_rows.remove_after_run(work.database, work.clock, work.repo_uid)
+            missing_objects.remove(
                 work.database, work.storage, work.clock, work.repo_uid, at_most=CHECKED_ROWS
             )
             if not any(run.quarantine for run in records.all_runs(work)):
