@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("operators",),
     ("storage",),
     ("catalog",),
-    ("stores",),
+    ("stores", "filesystem"),
     ("engine",),
     ("run",),
     ("report", "progress"),
@@ -47,6 +47,7 @@ LIBRARY_ROOMS = {
     "pyspark": {"engine", "stores", "run", "api"},
     "sqlalchemy": {"catalog"},
     "obstore": {"storage"},
+    "fsspec": {"filesystem"},
 }
 PYSPARK_AT_TOP = "reclaim/engine/spark/"
 

@@ -18,10 +18,11 @@ from random import Random
 from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.collection.roots import observing
 from reclaim.catalog.content.ranges import decode_metarange
+from reclaim.catalog.refs.commits import Commit
 from reclaim.clock import Clock
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, open_storage
-from reclaim.errors import Corrupt
+from reclaim.errors import Corrupt, Gone
 from reclaim.model import StoredObject
 from reclaim.policy import from_options
 from reclaim.run.apply.applied import Applied
@@ -29,13 +30,18 @@ from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.plan.decide import KEEPS_ALL, decide
 from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import Group
+from reclaim.run.plan.plan_location import LocatedPlan
 from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
+from reclaim.run.sweep.removal import KEEP, MoveToQuarantine
+from reclaim.run.undo.undo_run import Undone, undo_run
 from reclaim.storage import ObjectStorage, Storage, hashed_files
 from reclaim.stores.registry import find
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.urls import path_of
 
 REPOSITORY = "sales"
+TRIAL = "trial"
+"""A repository for a run with a quarantine."""
 DAYS = 90
 WEEKS, LAST = 13, 3
 WORKDAYS = (0, 2, 4)
@@ -78,6 +84,15 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Explained:
+    """An object in the plan, and why it is there."""
+
+    path: str
+    size: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """Results of the demonstration."""
 
@@ -98,12 +113,24 @@ class Report:
     after: Picture
     plan: str
     """Path of the plan."""
+    applied: str
+    """The run that applied it."""
     going: Mapping[str, Amount]
     """Deleted objects of the plan, by reason."""
     collected: int
     """Removed commits."""
     read_back: Amount
     """Referenced objects read again at the end."""
+    explained: Explained
+    """An object that was deleted."""
+    gone: str
+    """Error of a read of a removed commit."""
+    moved: Amount
+    """Objects of another repository moved to quarantine."""
+    restored: Amount
+    """Objects restored from quarantine."""
+    undone: str
+    """The run that was undone."""
 
 
 def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
@@ -118,6 +145,7 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
         listed = list(storage.list(f"repos/{repo.uid}"))
         seen = _Roots.read(storage, repo)
         cleaned = repo.clean()
+        history = repo.log()
         rule = PlanOptions(from_options(keep_last=LAST, keep_weekly=WEEKS))
         edit = _expire(catalog, engine, clock, rule)
         roots = _Roots.read(storage, repo)
@@ -128,6 +156,9 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
         repo = catalog.repository(REPOSITORY)
         read_back = _read_back(repo)
         left = list(storage.list(f"repos/{repo.uid}"))
+        gone = _gone(repo, history)
+    with _open(folder, clock) as catalog:
+        moved, undone = _quarantine(catalog, engine, clock)
         return Report(
             catalog=str(folder.absolute()),
             began=began,
@@ -143,9 +174,15 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
             expired=expired,
             after=_picture(left, roots),
             plan=path_of(str(plan.place)),
+            applied=collected.run,
             going=_sums(plan.document.going),
             collected=collected.collected,
             read_back=read_back,
+            explained=_explained(plan),
+            gone=gone,
+            moved=moved,
+            restored=Amount(undone.objects, undone.bytes),
+            undone=undone.run,
         )
 
 
@@ -155,6 +192,37 @@ def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Writte
     store, opener = find(catalog, REPOSITORY), _opener(clock)
     plan = make_plan(store, engine, opener=opener)
     return plan, apply_plan(store, engine, plan.place, opener=opener)
+
+
+def _explained(plan: WrittenPlan) -> Explained:
+    """The largest object with a path that a plan takes."""
+    found = LocatedPlan.at(plan.place, plan.document)
+    columns = ("path", "size", "reason")
+    rows = [row for file in plan.document.files for row in found.read(file, columns).to_pylist()]
+    largest = max((row for row in rows if row["path"]), key=lambda row: row["size"])
+    return Explained(**largest)
+
+
+def _gone(repo: Repository, history: Sequence[Commit]) -> str:
+    """The error for the newest commit that was removed."""
+    stay = {commit.id for commit in repo.log()}
+    removed = next(commit.id for commit in history if commit.id not in stay)
+    try:
+        repo.at(removed).list()
+    except Gone as error:
+        return error.message
+    raise Corrupt(f"{removed} was removed, and can be read")
+
+
+def _quarantine(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Amount, Undone]:
+    """Move what nothing refers to in another repository to quarantine, and bring it back."""
+    store, opener = find(catalog, TRIAL), _opener(clock)
+    plan = make_plan(store, engine, opener=opener)
+    removal = MoveToQuarantine(KEEP, may_shorten=False)
+    applied = apply_plan(store, engine, plan.place, removal=removal, opener=opener)
+    done = applied.summary()
+    undone = undo_run(store, engine, applied.run, opener=opener)
+    return Amount(done["objects"], done["bytes"]), undone
 
 
 def _expire(catalog: Catalog, engine: Engine, clock: FakeClock, rule: PlanOptions) -> Applied:
@@ -209,15 +277,23 @@ def build(folder: Path, clock: FakeClock) -> None:
         folder, clock=clock, wrap_storage=lambda storage: ClockedStorage(storage, clock)
     ).close()
     with _open(folder, clock) as catalog:
-        story = _Story(catalog.create_repository(REPOSITORY), catalog.storage_url, clock)
+        story = _Story(
+            catalog.create_repository(REPOSITORY),
+            catalog.create_repository(TRIAL),
+            catalog.storage_url,
+            clock,
+        )
         story.tell()
 
 
 class _Story:
     """Ninety days in the life of a repository."""
 
-    def __init__(self, repo: Repository, storage_url: str, clock: FakeClock) -> None:
+    def __init__(
+        self, repo: Repository, trial: Repository, storage_url: str, clock: FakeClock
+    ) -> None:
         self._repo = repo
+        self._trial = trial
         self._storage_url = storage_url
         self._clock = clock
         self._random = Random(7)
@@ -232,6 +308,7 @@ class _Story:
             45: self._merge_cleanup,
             52: self._abandon_upload,
             58: self._reset_upload,
+            59: self._reset_trial,
             60: lambda: self._release("v2"),
             70: self._start_experiment,
             88: self._leave_leftovers,
@@ -306,6 +383,14 @@ class _Story:
         self._put(branch, {"experiment/new-0.csv": 18_000})
         spike = self._repo.branch("spike")
         self._put(spike, {f"spike/late-{number}.csv": 9_000 for number in range(5)})
+
+    def _reset_trial(self) -> None:
+        """Uploads that were staged and thrown away in the other repository."""
+        branch = self._trial.branch("main")
+        self._put(branch, {f"readings/{number}.csv": 10_000 for number in range(4)})
+        branch.commit("Readings", committer="omar")
+        self._put(branch, {f"wrong/{number}.csv": 10_000 for number in range(3)})
+        branch.reset()
 
     def _delete_spike(self) -> None:
         self._repo.delete_branch("spike")

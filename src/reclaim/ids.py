@@ -9,6 +9,13 @@ _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _DIGITS_OF_TIME = 12
 _RUN_ID_DIGITS = 32
+SHORT = 12
+"""How much of an id people are shown."""
+
+
+def short(identifier: str) -> str:
+    """The start of an id, which commands take for the whole."""
+    return identifier[:SHORT]
 
 
 def new_uid() -> str:

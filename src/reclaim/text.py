@@ -8,12 +8,12 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 def printable(text: str) -> str:
-    """Return text with control characters escaped, so it cannot control a terminal."""
+    """Escape control characters, for a terminal."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def size(count: int) -> str:
-    """Return a number of bytes for people."""
+    """Format a number of bytes."""
     if count < 1024:
         return f"{count} B"
     amount = count / 1024

@@ -46,7 +46,7 @@ def test_expire_by_age(bare: CommandLine, tree: SampleTree, bound: str, spec: in
     assert (again["state"], again["run"], again["released"]) == ("nothing", None, 0)
     if spec == 1:
         refused = bare.fails("refused", 6, "undo", done["run"], "--store", name)
-        assert "cannot be taken back" in refused["message"]
+        assert "cannot be reverted" in refused["message"]
         return
     back = bare.ok("undo", done["run"], "--store", name).out
     assert f"Undid run {done['run']}" in back

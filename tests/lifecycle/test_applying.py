@@ -222,7 +222,7 @@ def test_a_plan_that_nobody_vouches_for_is_refused(
     plan = planned(local)
     store = local.store()
     monkeypatch.setattr(store, "recorded_plan", lambda _run: None)
-    with pytest.raises(PlanRefused, match="no record of it"):
+    with pytest.raises(PlanRefused, match="no record of the plan"):
         local.apply(plan, store=store)
     assert missing(local) == set()
 

@@ -36,7 +36,7 @@ BUGS: dict[str, Bug] = {
     "a rule that a library cannot express is left out": Bug(
         "reclaim.run.expire.library_edit",
         right="    if not missing:\n",
-        wrong="    if asked:\n",
+        wrong="    if requested:\n",
         test=f"{EXPIRES}::test_a_rule_that_the_library_cannot_express[policy0-keep_last 3]",
     ),
     "a library that fails counts as one that did nothing": Bug(
@@ -83,7 +83,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what was predicted to stay is taken if the plan names it": Bug(
         "reclaim.run.expire.library_notes",
-        right="reviewed = frozenset(dead) - stays",
+        right="reviewed = frozenset(dead) - staying",
         wrong="reviewed = frozenset(dead)",
         test=f"{RELEASED}::test_what_was_predicted_to_stay_is_not_taken[False]",
     ),

@@ -64,7 +64,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.roots.promises",
-                right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
+                right="if run.purging or (quarantine.removal != MARKED and not run.unfinished):",
                 wrong="if not run.unfinished:",
             ),
             NO_COMMITS,
@@ -118,7 +118,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.roots.promises",
-                right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
+                right="if run.purging or (quarantine.removal != MARKED and not run.unfinished):",
                 wrong="if True:",
             ),
             NO_COMMITS,

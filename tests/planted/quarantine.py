@@ -146,8 +146,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what an unfinished undo brought back is anybody's": Bug(
         "reclaim.run.roots.promises",
-        right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
-        wrong="if (not run.unfinished or run.undoing) and aside.removal != MARKED:",
+        right="if run.purging or (quarantine.removal != MARKED and not run.unfinished):",
+        wrong="if (not run.unfinished or run.undoing) and quarantine.removal != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
         sequence="an undo that was cut off, and a collection",
         besides=(NO_COMMITS,),
@@ -186,8 +186,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the journal goes before the window ends": Bug(
         "reclaim.run.roots.promises",
-        right="for rows in (*others, _record(store, run)):",
-        wrong="for rows in others:",
+        right="for rows in (*promised_rows, _record(store, run)):",
+        wrong="for rows in promised_rows:",
         test=f"{PROMISES}::test_the_journal_stays_as_long_as_the_window",
     ),
     "a run that is done promises nothing more": Bug(

@@ -80,7 +80,7 @@ BUGS: dict[str, Bug] = {
     ),
     "children come back before parents": Bug(
         "reclaim.run.sweep.sweep",
-        right="    if back:\n",
+        right="    if restores:\n",
         wrong="    if False:\n",
         test=f"{HERE}/test_crash.py::test_an_undo_that_dies_at_any_step",
     ),

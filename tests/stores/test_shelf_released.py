@@ -228,7 +228,7 @@ def test_a_purge_that_stops_halfway_ends_what_its_run_promised(world: World) -> 
     assert [stored.address for stored in world.storage.list(folder)] == [changed]
     world.apply(world.plan())
     world.check_whole()
-    with pytest.raises(Refused, match="cannot be undone any more"):
+    with pytest.raises(Refused, match="can no longer be undone"):
         world.undo(run)
     world.storage.delete(changed)
     assert world.purge() is not None
@@ -239,7 +239,7 @@ def test_a_list_that_is_gone_stops_other_runs(world: World) -> None:
     run = killed(world, plan)
     [record] = world.store().runs()
     world.storage.delete(record.edit.released_file)
-    with pytest.raises(Refused, match=f"run {run} let the library"):
+    with pytest.raises(Refused, match=f"for run {run} cannot be read"):
         world.plan()
     world.clock.advance(days=8)
     assert world.purge() is not None

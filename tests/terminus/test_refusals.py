@@ -291,7 +291,7 @@ def test_nothing_live(world: World, past: Past, monkeypatch: pytest.MonkeyPatch)
     """The net under a mark that finds nothing, as a bug in it would."""
     whole = graph.reach
     monkeypatch.setattr(graph, "reach", lambda found, _roots, **_how: whole(found, {}))
-    with pytest.raises(IncompleteRead, match="no snapshot was found to be live"):
+    with pytest.raises(IncompleteRead, match="no snapshot is live"):
         world.plan(allowed_fraction=1.0)
     assert world.there() == past.live | past.dead
 

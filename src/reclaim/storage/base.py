@@ -63,6 +63,10 @@ class Storage(Protocol):
 
     def get(self, address: str) -> bytes: ...
 
+    def get_range(self, address: str, start: int, end: int) -> bytes:
+        """The bytes from ``start`` up to ``end``, in one request."""
+        ...
+
     def stream(self, address: str) -> Iterator[bytes]:
         """Yield the bytes of an object in pieces, for objects larger than memory."""
         ...

@@ -114,6 +114,10 @@ class ObjectStorage:
         with translated("read", address):
             return bytes(obstore.get(self._store, address).bytes())
 
+    def get_range(self, address: str, start: int, end: int) -> bytes:
+        with translated("read", address):
+            return bytes(obstore.get_range(self._store, address, start=start, end=end))
+
     @property
     def swaps_atomically(self) -> bool:
         return self._local is None

@@ -22,7 +22,7 @@ Fault = Callable[[str, str], None]
 
 EVERY = frozenset(
     (
-        *("put", "get", "stream", "reader", "head", "list", "folders"),
+        *("put", "get", "get_range", "stream", "reader", "head", "list", "folders"),
         *("copy", "move", "delete", "delete_page"),
     )
 )
@@ -51,6 +51,10 @@ class FaultyStorage(StorageWrapper):
     def get(self, address: str) -> bytes:
         self._ask("get", address)
         return super().get(address)
+
+    def get_range(self, address: str, start: int, end: int) -> bytes:
+        self._ask("get_range", address)
+        return super().get_range(address, start, end)
 
     def stream(self, address: str) -> Iterator[bytes]:
         self._ask("stream", address)

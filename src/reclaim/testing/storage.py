@@ -39,6 +39,9 @@ class StorageWrapper:
     def get(self, address: str) -> bytes:
         return self.inner.get(address)
 
+    def get_range(self, address: str, start: int, end: int) -> bytes:
+        return self.inner.get_range(address, start, end)
+
     @property
     def swaps_atomically(self) -> bool:
         return self._swapping.swaps_atomically

@@ -71,7 +71,7 @@ def test_a_list_of_what_was_intended_that_is_lost(local: World, damage: str) -> 
     dies_at(local, "before set_aside", lambda **how: local.apply(plan, removal=MOVE, **how))
     change(local, plan, "/intended.json", None if damage == "missing" else b"")
     local.age()
-    with pytest.raises(Refused, match="are not complete any more"):
+    with pytest.raises(Refused, match="are incomplete"):
         local.plan(allowed_fraction=1.0)
     assert local.undo(plan.document.run).snapshots == 2
     check_back(local, past)

@@ -222,6 +222,9 @@ class LayerView:
         with translated("read", address):
             yield from self.folder.contents(address)
 
+    def get_range(self, address: str, start: int, end: int) -> bytes:
+        return self._inner.get_range(address, start, end)
+
     def reader(self, address: str) -> BinaryIO:
         return self._inner.reader(address)
 
