@@ -15,7 +15,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
 
 # From bottom to top. Rooms on one level do not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("cycles", "errors", "ids", "process", "safety", "text"),
+    ("errors", "garbage_collector", "ids", "process", "safety", "text"),
     ("model",),
     ("run_record",),
     ("clock",),
@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("operators",),
     ("storage",),
     ("catalog",),
-    ("stores",),
+    ("stores", "filesystem"),
     ("engine",),
     ("run",),
     ("report", "progress"),
@@ -47,6 +47,7 @@ LIBRARY_ROOMS = {
     "pyspark": {"engine", "stores", "run", "api"},
     "sqlalchemy": {"catalog"},
     "obstore": {"storage"},
+    "fsspec": {"filesystem"},
 }
 PYSPARK_AT_TOP = "reclaim/engine/spark/"
 

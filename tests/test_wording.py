@@ -16,6 +16,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
 ROOMS: tuple[str, ...] = (
+    "engine",
     "run",
     "run_record.py",
     "safety.py",

@@ -17,7 +17,7 @@ from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.database.transactions import ConnectionLost, Database
 from reclaim.catalog.refs import leases as leasing
 from reclaim.catalog.refs.leases import LeaseTimes
-from reclaim.errors import DatabaseUnavailable, LeaseLapsed
+from reclaim.errors import Corrupt, DatabaseUnavailable, LeaseLapsed, NotFound
 from reclaim.model import SnapshotId
 from reclaim.stores.catalog import CatalogStore
 from tests.catalog.leased import HOUR, eventually, held
@@ -33,7 +33,7 @@ def refs(repo: Repository, commit: str) -> dict[str, str]:
 
 @pytest.mark.remote_values(kind=["tag"])
 @pytest.mark.parametrize("kind", ["tag", "id", "prefix", "expression"])
-@pytest.mark.parametrize("read", ["get", "stat", "exists", "list", "stream", "entries"])
+@pytest.mark.parametrize("read", ["get", "stat", "exists", "list", "stream", "entries", "open"])
 def test_the_first_read_of_a_commit_takes_a_lease(
     repo: Repository, commit: str, refs: dict[str, str], kind: str, read: str
 ) -> None:
@@ -77,6 +77,35 @@ def test_a_reader_stays_at_the_commit_that_it_opened(
     assert by_tag.get("a") == by_expression.get("a") == b"x"
     assert repo.at("v1").get("a") == repo.at("main~0").get("a") == b"y"
     assert by_expression.ref == "main~0"
+
+
+def test_an_open_object_is_read_by_ranges(repo: Repository, main: Branch) -> None:
+    main.put("a", b"0123456789")
+    opened = main.open("a")
+    main.put("a", b"other")
+    assert opened.entry.size == 10
+    assert [opened.read(2, 5), opened.read(8, 99), opened.read(0, 10)] == [
+        b"234",
+        b"89",
+        b"0123456789",
+    ]
+    assert opened.read(5, 5) == opened.read(7, 3) == opened.read(20, 30) == b""
+    with pytest.raises(NotFound, match="no object 'b'"):
+        main.open("b")
+
+
+@pytest.mark.parametrize("rest", [b"01234", b"", None])
+def test_a_range_that_is_not_there_whole_is_an_error(
+    catalog: Catalog, main: Branch, rest: bytes | None
+) -> None:
+    main.put("a", b"0123456789")
+    opened = main.open("a")
+    if rest is None:
+        catalog.storage.delete(opened.entry.address)
+    else:
+        catalog.storage.put(opened.entry.address, rest)
+    with pytest.raises(Corrupt, match=f"{opened.entry.address}"):
+        opened.read(2, 8)
 
 
 def test_the_collector_leaves_a_commit_alone_that_is_being_read(

@@ -223,7 +223,7 @@ def test_a_purge_that_stops_halfway_ends_what_its_run_promised(world: World) -> 
     files = [stored.address for stored in world.storage.list(folder)]
     changed = next(address for address in files if f"/{ATTRIBUTES}/" in address)
     world.storage.put(changed, b"changed by a scanner")
-    with pytest.raises(Partial, match="is not what was moved to quarantine"):
+    with pytest.raises(Partial, match="is not the object moved to quarantine"):
         world.purge(timedelta(0))
     assert [stored.address for stored in world.storage.list(folder)] == [changed]
     world.apply(world.plan())

@@ -229,11 +229,11 @@ def test_it_is_left_to_tasks_that_may_still_be_at_work(storage: Storage, clock: 
     def work() -> None:
         with hold(storage, PREFIX, clock, "first") as first:
             locks.append(first)
-            with first.lent(timedelta(hours=1), ended=lambda: False) as time:
+            with first.lend(timedelta(hours=1), ended=lambda: False) as time:
                 assert time == LENGTH - REQUEST
             assert first.free_at is None
             clock.advance(seconds=30)
-            with first.lent(timedelta(minutes=3), ended=lambda: False) as time:
+            with first.lend(timedelta(minutes=3), ended=lambda: False) as time:
                 assert time == timedelta(minutes=3)
                 raise KeyboardInterrupt
 

@@ -289,7 +289,7 @@ def test_a_purge_that_stops_halfway_holds_up_no_other_run(world: World) -> None:
     changed = world.folder / ".reclaim/quarantine" / run / world.write.path(child)
     times = changed.stat()
     os.utime(changed, (1, 1))
-    with pytest.raises(Partial, match="is not what was moved to quarantine"):
+    with pytest.raises(Partial, match="is not the object moved to quarantine"):
         world.purge(timedelta(0))
     assert world.aside() & {child, top} == {child}
     unlabel(world)

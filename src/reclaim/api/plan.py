@@ -1,4 +1,4 @@
-"""A plan: the objects that would be deleted, and why."""
+"""A plan: the objects to delete, and why."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from reclaim.api.options import ApplyArguments, allow_missing, limits_of, remova
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import InvalidInput
 from reclaim.globs import check_globs
+from reclaim.ids import short
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.apply.finished_plan import finish_without_apply
 from reclaim.run.apply.trust import check_digest
@@ -42,19 +43,19 @@ class PlanSummary:
     """The figures of a plan."""
 
     objects: int
-    """Objects that an apply deletes."""
+    """Number of objects to delete."""
     bytes: int
     all_objects: int
-    """Objects that the plan looked at."""
+    """Number of objects the plan looked at."""
     all_bytes: int
     by_reason: Mapping[str, Total]
-    """Objects that an apply deletes, by the reason."""
+    """Objects to delete, by reason."""
     kept_by_reason: Mapping[str, Total]
-    """Objects that stay, by the reason."""
+    """Objects to keep, by reason."""
     expired: int
-    """Commits that the policy does not keep."""
+    """Commits not kept by the policy."""
     dead: int
-    """Commits that nothing reaches."""
+    """Unreachable commits."""
     warnings: Sequence[str]
 
     @classmethod
@@ -73,7 +74,7 @@ class PlanSummary:
 
 
 class Plan:
-    """A plan, where it was written. It deletes nothing until ``apply`` is called."""
+    """A plan of a store. Nothing is deleted until ``apply`` is called."""
 
     def __init__(
         self, found: LocatedPlan, store: OpenStore | None = None, *, not_recorded: str | None = None
@@ -86,13 +87,13 @@ class Plan:
     def __repr__(self) -> str:
         figures = self.summary
         return (
-            f"<Plan {self.run_id[:12]} of {self.document.store.name}: "
+            f"<Plan {short(self.run_id)} of {self.document.store.name}: "
             f"{figures.objects:,} objects, {size(figures.bytes)}>"
         )
 
     @property
     def run_id(self) -> str:
-        """The id of the run that applies the plan."""
+        """Id of the run, for the plan and its apply."""
         return self.document.run
 
     @property
@@ -112,7 +113,7 @@ class Plan:
 
     @property
     def document(self) -> PlanDocument:
-        """Everything that the plan says, but for the lists of objects and commits."""
+        """The plan without the lists of objects and commits."""
         return self._found.document
 
     @property
@@ -124,19 +125,19 @@ class Plan:
         return PlanSummary.of(self.document)
 
     def objects(self) -> pa.Table:
-        """Every object that an apply deletes: address, path, size, kind, branch, last_modified
-        and reason. ``iter_objects`` keeps one file of the plan in memory at a time."""
+        """Return every object to delete: address, path, size, kind, branch, last_modified and
+        reason. ``iter_objects`` needs less memory."""
         tables = list(self.iter_objects())
         return pa.concat_tables(tables) if tables else _EMPTY.empty_table()
 
     def iter_objects(self) -> Iterator[pa.Table]:
-        """The same, one file of the plan after the other."""
+        """Iterate over the objects to delete, a file of the plan at a time."""
         for file in self.document.files:
             table = self._found.read(file, COLUMNS)
             yield table.rename_columns({"belongs_to": "branch"}).cast(_EMPTY)
 
     def commits(self) -> pa.Table:
-        """Every commit or snapshot: its parents, its verdict and the reasons for it."""
+        """Return every commit or snapshot with its parents, its verdict and the reasons."""
         return self._found.read(self.document.snapshots, _COMMIT_COLUMNS)
 
     def apply(
@@ -148,10 +149,10 @@ class Plan:
         before_change: Callable[[], object] | None = None,
         **options: Unpack[ApplyArguments],
     ) -> Run:
-        """Delete the objects of the plan, or move them to quarantine, skipping any that are
-        referenced again. Safe to run again.
+        """Delete the objects of the plan, or move them to quarantine, except objects referenced
+        again. Safe to run again.
 
-        Objects that match a glob of ``exclude`` stay. ``digest`` refuses any other plan.
+        Objects with a path or address matching ``exclude`` stay. ``digest`` refuses any other plan.
         ``before_change`` is called once all checks have passed; an error there changes nothing.
         """
         from reclaim.api.run import Run

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reclaim.catalog.reaping.reaper import Reaped
     from reclaim.catalog.refs.commits import Commit
     from reclaim.catalog.refs.merging import Side
-    from reclaim.catalog.refs.reading import Page, RefReader
+    from reclaim.catalog.refs.reading import ObjectReader, Page, RefReader
     from reclaim.catalog.refs.refs import NamedRef
     from reclaim.catalog.repository import Repository
     from reclaim.catalog.settings import RepositorySettings
@@ -44,6 +44,7 @@ __all__ = [
     "HistoryRead",
     "Import",
     "NamedRef",
+    "ObjectReader",
     "Page",
     "PhysicalAddress",
     "Reaped",
@@ -71,6 +72,7 @@ _MODULES = {
     "HistoryRead": "collection.edit.history_edit",
     "Import": "staging.imports",
     "NamedRef": "refs.refs",
+    "ObjectReader": "refs.reading",
     "Page": "refs.reading",
     "PhysicalAddress": "staging.physical_addresses",
     "RefPath": "names",

@@ -15,6 +15,7 @@ from reclaim.catalog import addresses, names, root_marker
 from reclaim.catalog.collection.clones.homes import REGISTERED, Home
 from reclaim.catalog.content.tree import ContainerReader
 from reclaim.catalog.database import migrations
+from reclaim.catalog.database.locations import database_url
 from reclaim.catalog.database.schema import (
     TokenState,
     branches,
@@ -26,6 +27,7 @@ from reclaim.catalog.database.schema import (
     tags,
 )
 from reclaim.catalog.database.transactions import Database
+from reclaim.catalog.location import DEFAULT_CATALOG
 from reclaim.catalog.reaping.background import BackgroundReaper
 from reclaim.catalog.refs import refs
 from reclaim.catalog.refs.commits import Commit, save
@@ -42,13 +44,12 @@ from reclaim.renewal import Renewal
 from reclaim.safety import SAFETY
 from reclaim.storage import ObjectStorage, Storage, make_folder
 from reclaim.storage.clocks import check_clock
-from reclaim.urls import check_path, normalize
+from reclaim.urls import normalize
 
 if TYPE_CHECKING:
     from reclaim.catalog.reaping.backlog import Backlog
     from reclaim.catalog.reaping.reaper import Reaped
 
-DATABASE_FILE = "catalog.db"
 STORAGE_FOLDER = "objects"
 _BESIDE = "beside the database"
 
@@ -91,7 +92,7 @@ class Catalog:
     @classmethod
     def init(
         cls,
-        location: str | Path = ".reclaim",
+        location: str | Path = DEFAULT_CATALOG,
         *,
         storage: str | None = None,
         clock: Clock | None = None,
@@ -140,7 +141,7 @@ class Catalog:
     @classmethod
     def open(
         cls,
-        location: str | Path = ".reclaim",
+        location: str | Path = DEFAULT_CATALOG,
         *,
         clock: Clock | None = None,
         wrap_storage: WrapStorage = lambda storage: storage,
@@ -394,17 +395,6 @@ class Catalog:
             externals=self._externals,
             home=self.home,
         )
-
-
-def database_url(location: str | Path) -> str:
-    """The database that a catalog's location names."""
-    text = str(location)
-    if not text.strip():
-        raise InvalidInput("the catalog's location is empty", hint="name a folder or a URL")
-    if "://" in text:
-        return text
-    check_path(text)
-    return f"sqlite:///{Path(text).expanduser().absolute() / DATABASE_FILE}"
 
 
 def _named(name: str) -> Select[Any]:

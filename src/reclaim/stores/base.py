@@ -36,7 +36,7 @@ class HeldLock(Protocol):
         """When it is free if its holder ends now; None for at once."""
         ...
 
-    def lent(
+    def lend(
         self, longest: timedelta, ended: Callable[[], bool]
     ) -> AbstractContextManager[timedelta]:
         """Let tasks work on the strength of it, for the time that the block is given.

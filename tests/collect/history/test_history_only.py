@@ -338,7 +338,7 @@ def test_an_edit_that_a_dead_run_left_is_not_planned_from(local: World, log: lis
         dies(world, lambda world, **how: world.apply(plan, **how), fatal)
         if history(world) != log:
             break
-    with pytest.raises(Conflict, match="may still take that back"):
+    with pytest.raises(Conflict, match="may still revert the edit"):
         plan_expire(world.repo, LAST)
     world.clock.advance(minutes=11)
     world.store().clean()

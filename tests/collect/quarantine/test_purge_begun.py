@@ -54,7 +54,7 @@ def test_a_purge_that_stops_at_a_changed_file_holds_up_no_other_run(local: World
     changed = change_one(local, run, "/branches/")
     with pytest.raises(Partial) as partial:
         local.purge(run_id=run)
-    assert f"{changed} is not what was moved to quarantine; it was left" in partial.value.message
+    assert f"{changed} is not the object moved to quarantine; it was left" in partial.value.message
     assert partial.value.details["failures"][run]
     assert "move files" in (partial.value.hint or "")
     folder = aside_of(local, run, f"repos/{local.repo.uid}/").rstrip("/")

@@ -188,7 +188,9 @@ class LeaseHandle:
         self._held = held
         # Garbage can be collected in the middle of any transaction, where the database must not
         # be asked for another: the end is only noted, and the renewal sees to the rest.
-        self._unused = weakref.finalize(self, leases.renewal.soon, partial(leases.end_use, held))
+        self._unused = weakref.finalize(
+            self, leases.renewal.run_soon, partial(leases.end_use, held)
+        )
         self._unused.atexit = False
 
     @property

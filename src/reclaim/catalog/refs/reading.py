@@ -23,7 +23,7 @@ from reclaim.catalog.refs.leases import CommitLeases, LeaseHandle
 from reclaim.catalog.staging import claims, staged_rows, tokens
 from reclaim.catalog.staging.claims import ExpiredBy
 from reclaim.catalog.workspace import Workspace
-from reclaim.errors import Corrupt, InvalidInput, NotFound
+from reclaim.errors import Corrupt, InvalidInput, NotFound, StorageUnavailable
 
 PAGE = 1_000
 MOST_FETCHED = 20_000
@@ -171,6 +171,10 @@ class RefReader:
             except NotFound as error:
                 raise self._workspace.missing(entry) from error
 
+    def open(self, path: str) -> ObjectReader:
+        """An object to read by ranges; on a branch the one that is there now."""
+        return ObjectReader(self, *self._find(path))
+
     def stream(self, path: str) -> Iterator[bytes]:
         """The bytes of an object in pieces, for objects that need not fit in memory."""
         yield from self._stream(*self._find(path))
@@ -200,10 +204,31 @@ class RefReader:
             except NotFound as error:
                 raise self._workspace.missing(entry) from error
 
+    def _read_range(self, commit: Commit, entry: Entry, start: int, end: int) -> bytes:
+        self._check()
+        storage, address = self._workspace.locate(entry)
+        with gone_if_collected(self._workspace, commit):
+            try:
+                data = storage.get_range(address, start, end)
+            except NotFound as error:
+                raise self._workspace.missing(entry) from error
+            except StorageUnavailable:
+                # Storages refuse a range beyond the end of an object, each with another answer.
+                if storage.head(address).size >= end:
+                    raise
+                data = b""
+        if len(data) != end - start:
+            raise Corrupt(
+                f"the bytes of {entry.path} are damaged: the object is shorter than "
+                f"{entry.size:,} bytes (at {entry.address})",
+                hint="restore the object from a backup or another copy; nothing was changed",
+            )
+        return data
+
     def list(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", limit: int = PAGE
     ) -> Page:
-        """One page of a listing.
+        """One page of a listing; ``entries`` iterates over all of it.
 
         With a ``delimiter`` (usually ``/``) everything below the next one is rolled up into a
         common prefix. Pass a page's ``after`` to get the page that follows it.
@@ -263,6 +288,25 @@ class RefReader:
     def _check(self) -> None:
         if self._use is not None:
             self._use.check()
+
+
+class ObjectReader:
+    """One object, read by ranges: the entry at the time of ``RefReader.open``.
+
+    The lease of the reader, if any, lasts until the object reader is garbage.
+    """
+
+    def __init__(self, reader: RefReader, commit: Commit, entry: Entry) -> None:
+        self._reader = reader
+        self._commit = commit
+        self.entry = entry
+
+    def read(self, start: int, end: int) -> bytes:
+        """The bytes from ``start`` up to ``end``, cut off at the object's size."""
+        start, end, _ = slice(start, end).indices(self.entry.size)
+        if start >= end:
+            return b""
+        return self._reader._read_range(self._commit, self.entry, start, end)
 
 
 def _page(

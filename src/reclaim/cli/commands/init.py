@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
+from reclaim.catalog.location import DEFAULT_CATALOG
 from reclaim.cli.command import command
-from reclaim.cli.config.settings import DEFAULT_CATALOG
 from reclaim.cli.session import Session
 from reclaim.cli.views.output import Done
 from reclaim.errors import InvalidInput

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reclaim.catalog.location import CATALOG_VARIABLE, DEFAULT_CATALOG
 from reclaim.cli.config.config_file import (
     ConfigEntry,
     ConfigFile,
@@ -23,7 +24,6 @@ from reclaim.cli.config.config_file import (
 from reclaim.errors import InvalidInput, Refused
 from reclaim.urls import redacted
 
-DEFAULT_CATALOG = ".reclaim"
 LEVELS = ("debug", "info", "warning", "error")
 FORMATS = ("text", "json")
 SPARK, LOCAL = ENGINES = ("spark", "local")
@@ -102,7 +102,7 @@ SETTINGS = (
         "catalog",
         "catalog",
         "--catalog",
-        "RECLAIM_CATALOG",
+        CATALOG_VARIABLE,
         _text,
         "the catalog: a folder or a URL",
         DEFAULT_CATALOG,

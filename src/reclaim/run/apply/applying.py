@@ -33,7 +33,7 @@ class Applying(ABC):
 
     def __init__(self, context: ApplyContext) -> None:
         self._context = context
-        self._stages = Stages(context.run, context.watcher)
+        self._stages = Stages(context.run, context.watcher, noun=context.store.noun)
         self._writer = RecordWriter(context.held, first_record(context))
         # Only lists known to the store are trusted, so each is recorded when it is written.
         self._journal = Journal(

@@ -13,7 +13,7 @@ from reclaim.catalog import Catalog
 from reclaim.catalog.database import migrations
 from reclaim.clock import SKEW, Clock
 from reclaim.errors import ClockSkew, ReclaimError
-from reclaim.ids import new_uid
+from reclaim.ids import new_uid, short
 from reclaim.policy import unmatched_rules
 from reclaim.run.doctor import environment
 from reclaim.run.doctor.last_run import find_last, find_overdue
@@ -168,8 +168,9 @@ def _runs(store: Store) -> Finding:
     lock = store.lock_state()
     at_work = lock is not None and lock.why_not_released()
     if purging and not at_work:
-        sentence = f"the purge of the quarantine of run {purging[0]} is unfinished"
-        hint = f"finish it: reclaim purge {named} --run {purging[0]}"
+        name = short(purging[0])
+        sentence = f"the purge of the quarantine of run {name} is unfinished"
+        hint = f"finish it: reclaim purge {named} --run {name}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
     unfinished = [newest] if newest and newest.unfinished else []
     # Interrupted lifecycle runs stay unfinished next to later runs.
@@ -188,14 +189,17 @@ def _unfinished(store: Store, run: RunRecord) -> Finding:
     """Unfinished run, with the command to finish it."""
     named = name_of(store.kind, store.name, store.uid)
     where = "" if named == store.name else f" --store {named}"
+    name = short(run.id)
     # An apply is refused once an undo has begun.
     if run.undoing:
-        hint = f"finish it: reclaim undo {run.id}{where}"
+        hint = f"finish it: reclaim undo {name}{where}"
     else:
-        hint = f"finish it: reclaim apply {run.place}{where}"
+        # A plan is where its store keeps plans, or where --out named a place.
+        plan = name if run.place.endswith(f"/{run.id}") else run.place
+        hint = f"finish it: reclaim apply {plan}{where}"
         if run.undoable or can_be_given_up(store, run):
-            hint += f"; or undo it: reclaim undo {run.id}{where}"
-    sentence = f"run {run.id} is unfinished ({run.phase})"
+            hint += f"; or undo it: reclaim undo {name}{where}"
+    sentence = f"run {name} is unfinished ({run.phase})"
     return Finding(Level.WARNING, "runs", sentence, hint, store.name)
 
 

@@ -314,7 +314,7 @@ class LifecycleRules(PlanKind):
             url=self._store.storage.url,
             index=manifest.parts_since(None) if manifest else (),
             fresh=self._indexed.parts,
-            found=self.context.place.below("lifecycle"),
+            results=self.context.place.below("lifecycle"),
             earlier=earlier,
         )
         candidates = pipelines.find(self._engine, replace(request, lifecycle=search))

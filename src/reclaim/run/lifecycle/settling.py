@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.base import Engine
-from reclaim.engine.tasks.at_home import AT_HOME, LookAtHome
 from reclaim.engine.tasks.deleting import FAILED, GOING, MISSING
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
-from reclaim.engine.tasks.quarantine import Aside
-from reclaim.engine.tasks.recall import not_back
+from reclaim.engine.tasks.presence import AT_HOME, CheckPresence
+from reclaim.engine.tasks.quarantine import QuarantineFolder
+from reclaim.engine.tasks.recall import not_restored
 from reclaim.run.record.journal import Journal
 from reclaim.run.sweep.sweep import sweep
 from reclaim.storage import Storage, hashed_files
@@ -56,12 +56,12 @@ def settle(
     place: Place,
     opener: Opener,
     failed: Sequence[Part] = (),
-    quarantine: Aside | None = None,
+    quarantine: QuarantineFolder | None = None,
 ) -> Settled:
     """Release addresses claimed by a run whose objects exist.
 
     ``place`` is a folder in the storage of the store. Objects the journals ``failed`` list as not
-    restored stay claimed, even if another object has their address; ``aside`` is their quarantine.
+    restored stay claimed, even if another object has their address; ``quarantine`` holds them.
     """
     if not has_claims(store, run_id):
         return NOTHING_SETTLED
@@ -73,7 +73,7 @@ def settle(
         _write(storage, place.at(f"asked/{number}.parquet"), hashed_files.read(storage, file))
         for number, file in enumerate(written.files)
     ]
-    not_restored = [
+    excluded = [
         _write(storage, place.at(f"over/{number}.parquet"), _addresses(storage, part, quarantine))
         for number, part in enumerate(failed)
     ]
@@ -82,13 +82,13 @@ def settle(
         store,
         engine,
         held.lock,
-        LookAtHome(),
+        CheckPresence(),
         candidates=claimed,
         kind=CLAIMED,
         journal=journal,
         place=place,
         storage=storage,
-        over=not_restored,
+        over=excluded,
     )
     released = held.release_claims(run_id, _existing(storage, journal.own_parts()))
     return Settled(released, outcome.counts[MISSING], outcome.counts[FAILED])
@@ -102,9 +102,9 @@ def _existing(storage: Storage, parts: Sequence[Part]) -> Iterator[str]:
         yield from at_home.column("address").to_pylist()
 
 
-def _addresses(storage: Storage, part: Part, quarantine: Aside | None) -> pa.Table:
+def _addresses(storage: Storage, part: Part, quarantine: QuarantineFolder | None) -> pa.Table:
     """Original addresses of the objects a journal lists as not restored."""
-    return pa.table({"address": not_back(read_part(storage, part), quarantine)})
+    return pa.table({"address": not_restored(read_part(storage, part), quarantine)})
 
 
 def _write(storage: Storage, address: str, rows: pa.Table) -> Part:

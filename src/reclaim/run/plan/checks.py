@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from reclaim.engine import pipelines
 from reclaim.engine.answers import Candidates, ContainerFiles, Objects
 from reclaim.engine.base import Engine
-from reclaim.engine.tasks.looking_up import look_up
+from reclaim.engine.tasks.lookup import look_up
 from reclaim.engine.tasks.parts import Place
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.errors import (

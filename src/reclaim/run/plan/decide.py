@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import compress
 
-from reclaim.cycles import no_search_for_cycles
 from reclaim.errors import Corrupt, IncompleteRead, NotFound, Refused
+from reclaim.garbage_collector import cyclic_gc_paused
 from reclaim.history import Edit, ExpiredCount, build, count_expired, expire, held_by_undo
 from reclaim.history.expired import parents_after
 from reclaim.history.graph import reachable
@@ -141,7 +141,7 @@ def _decided_by_store(seen: Observation, reached: frozenset[SnapshotId]) -> Deci
     return Decided(history, nothing, Edit({}, (), (), (), (), {}), live=reached, before=frozenset())
 
 
-@no_search_for_cycles()
+@cyclic_gc_paused()
 def decide(
     policy: Policy,
     *,

@@ -58,7 +58,7 @@ def plan_history(
     run_id = new_run_id(store.clock.now())
     place = options.place or Place(*store.place(run_id))
     storage = opener(place.url)
-    stages = Stages(run_id, watcher or Silent())
+    stages = Stages(run_id, watcher or Silent(), noun=store.noun)
     started = store.clock.now()
     with stages.stage("check"):
         library_edit = _find_library_edit(store, options, refs)

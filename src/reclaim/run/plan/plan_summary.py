@@ -9,7 +9,7 @@ from datetime import datetime
 from reclaim.clock import from_micros
 from reclaim.engine.answers import Candidates, ContainerFiles
 from reclaim.engine.tasks import judging
-from reclaim.engine.tasks.grouping import GroupSums, few
+from reclaim.engine.tasks.grouping import GroupSums, limit_folders
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.model import Lease, SnapshotId
 from reclaim.policy import Policy, policy_document, policy_lines, unmatched_sentences
@@ -185,7 +185,7 @@ def _history(decided: Decided) -> HistoryChange:
 
 
 def _groups(tally: GroupSums) -> list[Group]:
-    ordered = sorted(few(tally).items(), key=lambda item: (-item[1][1], item[0]))
+    ordered = sorted(limit_folders(tally).items(), key=lambda item: (-item[1][1], item[0]))
     return [
         Group(
             objects=count,

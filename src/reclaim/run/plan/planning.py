@@ -52,7 +52,7 @@ from reclaim.run.record.stages import Silent, Stages, Watcher
 from reclaim.run.roots.protection import Protection, find_protection
 from reclaim.run.roots.request import RootRequest
 from reclaim.run.roots.roots import hold_roots
-from reclaim.storage import buckets, is_relic
+from reclaim.storage import buckets, is_leftover
 from reclaim.stores.abilities import Expiration, ShowsHistory
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots
@@ -133,7 +133,7 @@ def find_candidates(
     ``besides`` is the run to continue: its own promises do not spare objects.
     """
     run = new_run_id(store.clock.now())
-    stages = Stages(run, watcher or Silent())
+    stages = Stages(run, watcher or Silent(), noun=store.noun)
     planning = Planning(store, engine, options or PlanOptions(), kind, besides or run, opener)
     return planning.run(run, stages)
 
@@ -421,7 +421,7 @@ def _known_by_name(store: Store, listing: ObjectListing, seen: Observation) -> s
     def is_empty(partition: str, folders: Sequence[str]) -> bool:
         if partition in seen.closed or partition in seen.open:
             return False
-        return bool(folders) and all(is_relic(store.storage, folder) for folder in folders)
+        return bool(folders) and all(is_leftover(store.storage, folder) for folder in folders)
 
     return {name for name, folders in listing.partitions.items() if not is_empty(name, folders)}
 

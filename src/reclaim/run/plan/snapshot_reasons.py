@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.cycles import no_search_for_cycles
+from reclaim.garbage_collector import cyclic_gc_paused
 from reclaim.history import held_by_undo
 from reclaim.history.graph import reachable
 from reclaim.model import Decision, Lease, SnapshotId
@@ -43,7 +43,7 @@ class SnapshotVerdict(StrEnum):
     CONDEMNED = "condemned"
 
 
-@no_search_for_cycles()
+@cyclic_gc_paused()
 def find_reasons(
     ids: pa.Array, kept_by: pa.ChunkedArray, seen: Observation, decided: Decided
 ) -> tuple[pa.Array, pa.Array]:

@@ -129,7 +129,7 @@ def purge(
         return None
     done = Purged(new_run_id(store.clock.now()))
     place = Place(*store.place(done.run))
-    stages = Stages(done.run, watcher or Silent())
+    stages = Stages(done.run, watcher or Silent(), noun=store.noun)
     # Spark starts before the lock is taken.
     engine.start()
     with (

@@ -24,6 +24,8 @@ class Stage:
     unit: str = ""
     total: int | None = None
     """Expected number of units, if known."""
+    noun: str = "snapshot"
+    """The store's own word for a snapshot."""
     facts: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
@@ -53,11 +55,13 @@ class Stages:
     run: str
     watcher: Watcher = field(default_factory=Silent)
     done: list[Stage] = field(default_factory=list)
+    noun: str = "snapshot"
+    """The store's own word for a snapshot."""
 
     @contextmanager
     def stage(self, name: str, *, unit: str = "", total: int | None = None) -> Iterator[Stage]:
         """Run a stage. Log an error as failed."""
-        stage = Stage(name, self.run, unit, total)
+        stage = Stage(name, self.run, unit, total, self.noun)
         self.watcher.begin(stage)
         started = monotonic()
         try:

@@ -15,13 +15,13 @@ from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import FindRequest, RecallRequest
-from reclaim.engine.tasks.delete_markers import Expunge, Mark, Unmark
+from reclaim.engine.tasks.delete_markers import CoverWithMarkers, PurgeCovered, RemoveMarkers
 from reclaim.engine.tasks.deleting import Deleter, Remove
 from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
 from reclaim.engine.tasks.parts import Opener, Part, Place
-from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
-from reclaim.engine.tasks.restoring import BringBack
+from reclaim.engine.tasks.quarantine import PurgeQuarantined, QuarantineFolder, ToQuarantine
+from reclaim.engine.tasks.restoring import FromQuarantine
 from reclaim.errors import Corrupt, NotFound, PlanRefused, ReclaimError, Refused, StorageDenied
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
@@ -92,7 +92,7 @@ class UndoableRemoval(Removal, Protocol):
         """Objects in the quarantine of a run, and no others, each with its identity."""
         ...
 
-    def aside(self, store: Store, run_id: str) -> Aside | None:
+    def aside(self, store: Store, run_id: str) -> QuarantineFolder | None:
         """Quarantine location of a run; None if objects stay at their address."""
         ...
 
@@ -144,7 +144,7 @@ class MoveToQuarantine:
         pass
 
     def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
-        return SetAside(_aside(store, run_id), undo_begun(store, run_id), again=journal.begun)
+        return ToQuarantine(_aside(store, run_id), undo_begun(store, run_id), again=journal.begun)
 
     def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return quarantine_handle(held).set_aside(ids)
@@ -193,15 +193,15 @@ class MoveToQuarantine:
         )
         return _grouped(candidates.parts)
 
-    def aside(self, store: Store, run_id: str) -> Aside:
+    def aside(self, store: Store, run_id: str) -> QuarantineFolder:
         return _aside(store, run_id)
 
     def restorer(self, store: Store, run: RunRecord, opener: Opener) -> Deleter:
         undos = _undos(run) or (store.clock.now(),)
-        return BringBack(_aside(store, run.id), undos, _new_notes(store, run, opener))
+        return FromQuarantine(_aside(store, run.id), undos, _new_notes(store, run, opener))
 
     def purger(self, store: Store, run: RunRecord) -> Deleter:  # noqa: ARG002
-        return Discard(_undos(run))
+        return PurgeQuarantined(_undos(run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class DeleteMarkers:
         _check_versioning(store, "switch the bucket's versioning on again, then repeat it")
 
     def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
-        return Mark(journal.own.below(COVERING).prefix, undo_begun(store, run_id))
+        return CoverWithMarkers(journal.own.below(COVERING).prefix, undo_begun(store, run_id))
 
     def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
         return quarantine_handle(held).set_aside(ids)
@@ -280,10 +280,10 @@ class DeleteMarkers:
         pass
 
     def restorer(self, store: Store, run: RunRecord, opener: Opener) -> Deleter:
-        return Unmark(_new_notes(store, run, opener))
+        return RemoveMarkers(_new_notes(store, run, opener))
 
     def purger(self, store: Store, run: RunRecord) -> Deleter:  # noqa: ARG002
-        return Expunge()
+        return PurgeCovered()
 
 
 REMOVALS: Mapping[str, UndoableRemoval] = {MOVED: MoveToQuarantine(), MARKED: DeleteMarkers()}
@@ -331,7 +331,9 @@ class Record:
         taken = self.journal.parts() if self.journal.given_up else ()
         return [*self.journal.intended(), *taken]
 
-    def request(self, quarantine: Aside | None, place: Place, opener: Opener) -> RecallRequest:
+    def request(
+        self, quarantine: QuarantineFolder | None, place: Place, opener: Opener
+    ) -> RecallRequest:
         """Request to recall the objects of the lists, from journals and notes of tasks."""
         storage = opener(self.place.url)
         # Notes by undos of the run on restored objects.
@@ -436,8 +438,8 @@ def until_undone(deleter: Deleter, store: Store, run_id: str) -> Deleter:
     return deleter
 
 
-def _aside(store: Store, run_id: str) -> Aside:
-    return Aside(store.format.prefix, store.format.quarantine_path(run_id))
+def _aside(store: Store, run_id: str) -> QuarantineFolder:
+    return QuarantineFolder(store.format.prefix, store.format.quarantine_path(run_id))
 
 
 def _grouped(parts: Sequence[Part]) -> Sequence[Part]:

@@ -68,7 +68,7 @@ def sweep(
             known: Sequence[Part] = ()
         else:
             going, known = candidates, done
-        with lock.lent(longest, engine.ended) as time:
+        with lock.lend(longest, engine.ended) as time:
             request = SweepRequest(
                 store.format, going, kind, known, deleter, time, place.below("journal")
             )

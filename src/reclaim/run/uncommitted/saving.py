@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.incremental import CarryRequest, CopyRequest
-from reclaim.engine.tasks.looking_up import GuardCounts
+from reclaim.engine.tasks.lookup import GuardCounts
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.run.plan.plan_document import File, PlanDocument
 from reclaim.run.record.checkpoints import UncommittedSection

@@ -10,7 +10,7 @@ from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import IncompleteRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, hashed_part, open_storage
-from reclaim.engine.tasks.quarantine import Aside
+from reclaim.engine.tasks.quarantine import QuarantineFolder
 from reclaim.engine.tasks.reading import each_once, snapshot_containers
 from reclaim.model import SnapshotId
 from reclaim.run.plan.plan_document import OF_RUNS
@@ -26,14 +26,14 @@ def find_whole(
     place: Place,
     *,
     not_back: Sequence[Part] = (),
-    quarantine: Aside | None = None,
+    quarantine: QuarantineFolder | None = None,
     opener: Opener = open_storage,
 ) -> Sequence[SnapshotId]:
     """Return the complete snapshots, given with their containers by kind.
 
     Objects deleted by a lifecycle rule are not missing: readers get an explicit error. An object at
-    the address of a failed restore, by the journals ``not_back``, does not count; ``aside`` is the
-    quarantine of the failed objects.
+    the address of a failed restore, by the journals ``not_back``, does not count; ``quarantine``
+    holds the failed objects.
     """
     named = [
         snapshot_containers([address], kind)

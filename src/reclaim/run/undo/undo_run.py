@@ -124,7 +124,7 @@ def undo_run(
         run = store.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
-        stages = Stages(run_id, watcher or Silent())
+        stages = Stages(run_id, watcher or Silent(), noun=store.noun)
         if cancels:
             settled = give_up(store, held, engine, run, stages, opener)
             return Undone(run_id, released=settled.released, gone=settled.gone, given_up=True)

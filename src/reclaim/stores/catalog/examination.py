@@ -13,7 +13,7 @@ from reclaim.errors import Corrupt, NotFound, ReclaimError, StorageAhead
 from reclaim.history import build
 from reclaim.history.graph import reachable
 from reclaim.model import SnapshotId, StoredObject
-from reclaim.storage import ObjectStorage, hashed_files, is_relic
+from reclaim.storage import ObjectStorage, hashed_files, is_leftover
 from reclaim.storage.buckets import Upload
 from reclaim.stores.catalog.uploads import find_uploads
 from reclaim.stores.catalog.verify import expected_objects, verify
@@ -232,7 +232,7 @@ def _listed_partitions(store: CatalogStore) -> list[tuple[str, str]]:
 def _unknown(store: CatalogStore, listed: Iterable[tuple[str, str]], seen: Roots) -> list[str]:
     known = seen.closed | seen.overdue | seen.open
     unknown = [(name, folder) for name, folder in listed if name not in known]
-    return sorted({name for name, folder in unknown if not is_relic(store.storage, folder)})
+    return sorted({name for name, folder in unknown if not is_leftover(store.storage, folder)})
 
 
 def _addresses(found: Iterable[StoredObject]) -> set[str]:

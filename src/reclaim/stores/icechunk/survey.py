@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from reclaim.clock import from_micros, to_micros
 from reclaim.errors import Corrupt, NotFound, Refused
 from reclaim.storage import LISTED, KeyRange, Storage
-from reclaim.storage.ahead import read_ahead
+from reclaim.storage.read_ahead import read_ahead
 from reclaim.stores.format import SNAPSHOTS
 from reclaim.stores.icechunk.addresses import REPO
 from reclaim.stores.icechunk.object_ids import ID_LETTERS, PATTERN

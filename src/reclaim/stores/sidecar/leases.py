@@ -247,7 +247,7 @@ class HeldLease:
         if self._clock.now() >= self._sure_until:
             raise LeaseLapsed(
                 f"the lease on {self.lease.snapshot} could not be renewed in time"
-                f"{self._renewal.why()}",
+                f"{self._renewal.failure_text()}",
                 hint="stop reading; open it again",
             )
 

@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from reclaim.clock import SKEW, Clock
 from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound
 from reclaim.ids import new_uid
-from reclaim.lock import LENGTH, REQUEST, TASKS, LockState, TimedLock, lock_changed, taken
+from reclaim.lock import LENGTH, REQUEST, TASKS, LockState, TimedLock, lock_changed, lock_taken
 from reclaim.process import Process
 from reclaim.storage import Storage
 from reclaim.stores.sidecar.files import Unreadable, read_document, shown, text_in, time_in
@@ -70,7 +70,7 @@ class SidecarLock(TimedLock):
                         hint="if no run is at work, remove the file; otherwise it counts as free "
                         f"at {free_at:%F %T} UTC",
                     )
-                raise taken("store", _lock_state(state, free_at))
+                raise lock_taken("store", _lock_state(state, free_at))
         try:
             self._write((state.number if state else 0) + 1, now + LENGTH)
         except AlreadyExists as error:

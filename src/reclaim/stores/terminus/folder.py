@@ -16,7 +16,7 @@ from pathlib import Path
 
 from reclaim.clock import to_micros
 from reclaim.errors import Conflict, Corrupt, Refused, UnsafeFolder
-from reclaim.storage import LastCheck, unchecked
+from reclaim.storage import LastCheck, no_check
 from reclaim.storage.local_folder import changed_at
 from reclaim.storage.mounts import check_mounts
 
@@ -90,7 +90,7 @@ class StoreFolder:
         *,
         size: int,
         fresh: datetime | None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         """Move a directory with its files; what is at the target already is never replaced."""
         (here, name), (there, new_name) = _split(source), _split(target)
@@ -112,7 +112,7 @@ class StoreFolder:
         # It was made again, or brought back before.
         self.drop_copy(source, target, last_check)
 
-    def drop_copy(self, source: str, target: str, last_check: LastCheck = unchecked) -> None:
+    def drop_copy(self, source: str, target: str, last_check: LastCheck = no_check) -> None:
         """Delete an object of which a copy is elsewhere; one that differs is a ``Conflict``."""
         if not self.same(source, target):
             raise Conflict(

@@ -27,8 +27,8 @@ from reclaim.storage import (
     LastCheck,
     Payload,
     Storage,
+    no_check,
     translated,
-    unchecked,
 )
 from reclaim.stores.format import QUARANTINE
 from reclaim.stores.terminus.addresses import (
@@ -176,7 +176,7 @@ class LayerView:
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         self._check_takeable(source)
         with translated("move", source):
@@ -221,6 +221,9 @@ class LayerView:
             return
         with translated("read", address):
             yield from self.folder.contents(address)
+
+    def get_range(self, address: str, start: int, end: int) -> bytes:
+        return self._inner.get_range(address, start, end)
 
     def reader(self, address: str) -> BinaryIO:
         return self._inner.reader(address)

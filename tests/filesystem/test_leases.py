@@ -1,0 +1,57 @@
+"""Leases of open files while a run collects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reclaim.catalog import Branch, Repository
+from reclaim.filesystem import ReclaimFileSystem, catalogs
+from tests.catalog.leased import eventually, held
+from tests.collect.helpers.world import NAME, World, bury
+from tests.conftest import Backend
+
+
+@pytest.fixture
+def world(backend: Backend) -> World:
+    return World.make(backend)
+
+
+def test_a_run_leaves_the_commit_of_an_open_file(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past = bury(world)
+    fs: Any = ReclaimFileSystem(world.backend.location, skip_instance_cache=True)
+    monkeypatch.setitem(catalogs._opened, fs._url, world.opened())
+    path = f"{NAME}/{past.second}/y"
+    with fs.open(path, cache_type="none") as file:
+        assert file.read(3) == b"old"
+        assert held(world.repo) == [past.second]
+        world.apply(world.plan())
+        assert file.read() == b" y"
+    assert eventually(lambda: held(world.repo) == [])
+    world.apply(world.plan())
+    with pytest.raises(FileNotFoundError, match="was removed by run"):
+        fs.open(path)
+    assert not fs.exists(path)
+    root = f"{NAME}/{past.second}"
+    for look in (
+        fs.find,
+        fs.ls,
+        lambda path: fs.find(path, maxdepth=2),
+        lambda path: list(fs.walk(path)),
+    ):
+        with pytest.raises(FileNotFoundError, match="was removed by run"):
+            look(root)
+
+
+def test_a_lookup_and_a_branch_leave_no_lease(fs: Any, repo: Repository, main: Branch) -> None:
+    main.put("a", b"a")
+    repo.create_tag("v1", main.commit("one").id)
+    with fs.open("sales/main/a") as file:
+        assert file.read() == b"a"
+        assert held(repo) == []
+    assert fs.cat("sales/v1/a") == b"a"
+    assert fs.find("sales/v1") == ["sales/v1/a"]
+    assert eventually(lambda: held(repo) == [])
