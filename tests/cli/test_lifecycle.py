@@ -56,8 +56,8 @@ def test_rules_are_stored_shown_and_removed(cli: CommandLine, tmp_path: Path) ->
         ('{"a": {"prefix": "x", "days": 0}}', "a: days"),
         ('{"a": {"days": 3}}', "a: prefix"),
         ('{"a": {"prefix": "x", "branch_days": {"b": "3"}}}', "a: branch_days: b"),
-        ("[1]", "rules by their ids"),
-        ("", "rules by their ids"),
+        ("[1]", "mapping of rule ids to rules"),
+        ("", "mapping of rule ids to rules"),
     ],
 )
 def test_what_is_wrong_is_told_by_rule_and_field(cli: CommandLine, text: str, said: str) -> None:

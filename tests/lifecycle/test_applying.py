@@ -439,9 +439,9 @@ def test_a_doctor_does_not_call_it_corrupt(local: World) -> None:
         for finding in local.store().findings(deep=True, advance=lambda _bytes: None)
     }
     assert findings["objects"].level == "ok"
-    assert "lifecycle rules took 5 more" in findings["objects"].sentence
+    assert "5 more were deleted by lifecycle rules" in findings["objects"].sentence
     assert findings["bytes"].level == "ok"
-    assert "lifecycle rules took 5 more" in findings["bytes"].sentence
+    assert "5 more were deleted by lifecycle rules" in findings["bytes"].sentence
 
 
 def test_the_reaper_neither_takes_nor_forgets_what_a_run_claimed(local: World) -> None:

@@ -40,8 +40,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the undo of an expiration holds nothing": Bug(
         "reclaim.catalog.collection.undo.undoing",
-        right="_hold(connection, workspace, run_id, dropped, max(rest, SAFETY.after_undo))",
-        wrong="_hold(connection, workspace, run_id, (), max(rest, SAFETY.after_undo))",
+        right="_hold(connection, workspace, run_id, dropped, max(remaining, SAFETY.after_undo))",
+        wrong="_hold(connection, workspace, run_id, (), max(remaining, SAFETY.after_undo))",
         test=f"{HELD}::test_an_expiration_leaves_it_too[by_expire]",
     ),
     "an undo holds for a day alone": Bug(

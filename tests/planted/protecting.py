@@ -72,7 +72,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_more_staged_paths_than_explain_a_plan",
     ),
     "the path of an upload is forgotten after a month": Bug(
-        "reclaim.catalog.reaping.needless_rows",
+        "reclaim.catalog.reaping.obsolete_rows",
         right="and_(upload_tokens.c.state == UploadState.EXPIRED, ~protects)",
         wrong="upload_tokens.c.state == UploadState.EXPIRED",
         test=f"{TEST}::test_an_upload_that_was_never_linked_stays_for_good",

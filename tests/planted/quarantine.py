@@ -77,7 +77,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit that no ref reaches holds what an undo brings back": Bug(
         "reclaim.catalog.collection.undo.undoing",
-        right="returned = dropped | back",
+        right="returned = dropped | restorable",
         wrong="returned = set[str]()",
         test=f"{DETOURS}::test_what_hangs_on_an_edited_commit_that_no_ref_reaches_is_held",
     ),
@@ -139,8 +139,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a run takes over the commits of one that did not finish": Bug(
         "reclaim.stores.catalog.held",
-        right="commit_states.collect(self._workspace, self.lock, ids, but_of=self._undoable())",
-        wrong="commit_states.collect(self._workspace, self.lock, ids)",
+        right="collect(self._workspace, self.lock, ids, exclude_runs=self._undoable())",
+        wrong="collect(self._workspace, self.lock, ids)",
         test=f"{PROMISES}::test_a_run_that_died_before_it_settled_keeps_its_commits[moves]",
         sequence="an apply that died before it settled, and a shorter window",
     ),

@@ -93,9 +93,9 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_an_address_that_is_not_the_repositorys_own",
     ),
     "rows removed of objects that are there": Bug(
-        "reclaim.catalog.reaping.taken_rows",
-        right="for address, there in found if not there",
-        wrong="for address, there in found",
+        "reclaim.catalog.reaping.missing_objects",
+        right="for address, exists in checked if not exists",
+        wrong="for address, exists in checked",
         test=f"{TEST}::test_rows_of_objects_that_are_there_stay",
     ),
     "a partition that has objects is forgotten": Bug(

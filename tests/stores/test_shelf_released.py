@@ -353,7 +353,7 @@ def test_an_undo_that_dies_while_it_writes_can_be_repeated(
     def die(*_: object) -> None:
         raise Died
 
-    monkeypatch.setattr(HeldShelf, "_brought_back", die)
+    monkeypatch.setattr(HeldShelf, "_after_restore", die)
     with pytest.raises(Died):
         world.undo(run)
     monkeypatch.undo()

@@ -103,7 +103,7 @@ class Overtaken(StorageWrapper):
 
 
 def test_one_that_is_overtaken_while_it_writes(storage: Storage, clock: FakeClock) -> None:
-    with pytest.raises(Conflict, match="another run took the lock of this store just now"):
+    with pytest.raises(Conflict, match="another run has just taken the lock of this store"):
         make(Overtaken(storage), clock).take()
 
 

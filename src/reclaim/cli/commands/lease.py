@@ -128,14 +128,14 @@ def hold(
         if snapshot is None:
             hint = f"reclaim lease hold {place} ID"
             raise InvalidInput("the id of what to hold is missing", hint=hint)
-        lease = foreign.take_lease(snapshot, holder=who, length=duration.rest)
+        lease = foreign.take_lease(snapshot, holder=who, length=duration.exact)
     else:
         if snapshot is not None:
             raise InvalidInput("a commit is named as REPO/REF, in one word")
         where = parse_ref(place)
         with session.open() as catalog:
             lease = catalog.repository(where.repository).take_lease(
-                where.ref, holder=who, length=duration.rest
+                where.ref, holder=who, length=duration.exact
             )
     until = instant(lease.refreshed_at + lease.length)
     session.output.answer(

@@ -25,7 +25,7 @@ from reclaim.run_record import COLLECT, Action, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.abilities import Examines, ShowsHistory
 from reclaim.stores.base import Store
-from reclaim.stores.findings import Advance, Finding, Level, failed, some
+from reclaim.stores.findings import Advance, Finding, Level, abbreviate, failed
 from reclaim.stores.registry import find_all, name_of
 
 
@@ -110,7 +110,7 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
 def _leases(store: Store, name: str, named: str) -> Iterator[Finding]:
     lapsed = [lease for lease, is_valid in store.leases() if not is_valid]
     if lapsed:
-        holders = some(sorted({lease.holder for lease in lapsed}))
+        holders = abbreviate(sorted({lease.holder for lease in lapsed}))
         hint = f"their holders have died; see `reclaim lease list {named}`"
         sentence = f"{len(lapsed)} leases have lapsed: {holders}"
         yield Finding(Level.WARNING, "leases", sentence, hint, name)
@@ -125,7 +125,7 @@ def _policy(store: Store) -> Iterator[Finding]:
         if stored.policy.matches and isinstance(store, ShowsHistory):
             unmatched = unmatched_rules(stored.policy, store.current_history().refs)
             if unmatched:
-                globs = some([match.glob for match in unmatched])
+                globs = abbreviate([match.glob for match in unmatched])
                 hint = "see `reclaim policy validate`; correct the name, or make the ref"
                 sentence = f"rules of the stored policy match no ref: {globs}"
                 yield Finding(Level.WARNING, "policy", sentence, hint, store.name)
@@ -168,9 +168,8 @@ def _runs(store: Store) -> Finding:
     lock = store.lock_state()
     at_work = lock is not None and lock.why_not_released()
     if purging and not at_work:
-        name = short(purging[0])
-        sentence = f"the purge of the quarantine of run {name} is unfinished"
-        hint = f"finish it: reclaim purge {named} --run {name}"
+        sentence = f"the purge of the quarantine of run {purging[0]} is unfinished"
+        hint = f"finish it: reclaim purge {named} --run {short(purging[0])}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
     unfinished = [newest] if newest and newest.unfinished else []
     # Interrupted lifecycle runs stay unfinished next to later runs.
@@ -220,7 +219,7 @@ def _permissions(catalog: Catalog) -> Iterator[Finding]:
     files = catalog.database_files
     open_to_others = [str(file) for file in files if file.stat().st_mode & 0o077]
     if open_to_others:
-        sentence = f"users other than the owner can read or write {some(open_to_others)}"
+        sentence = f"users other than the owner can read or write {abbreviate(open_to_others)}"
         hint = f"if that is not intended: chmod 600 {shlex.join(open_to_others)}"
         yield Finding(Level.WARNING, "permissions", sentence, hint)
     elif files:

@@ -25,7 +25,7 @@ from reclaim.safety import SAFETY
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import HeldExpiration, Quarantines
 from reclaim.stores.base import Held, Store
-from reclaim.stores.findings import some
+from reclaim.stores.findings import abbreviate
 
 RELEASED = pa.schema(
     [
@@ -124,7 +124,7 @@ def hold_released(store: Store, held: Held, run: RunRecord) -> tuple[str, ...]:
         return ()
     return (
         f"the history, edited by the library of {store.name}; leases hold "
-        f"{some(sorted(snapshots))} until {end:%F %T} UTC, make a branch or a tag there",
+        f"{abbreviate(sorted(snapshots))} until {end:%F %T} UTC, make a branch or a tag there",
     )
 
 

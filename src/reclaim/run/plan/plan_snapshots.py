@@ -18,7 +18,7 @@ from reclaim.model import Ref, RefKind, SnapshotId
 from reclaim.run.plan.decide import Decided
 from reclaim.run.plan.snapshot_reasons import SENTENCES, SnapshotVerdict, find_reasons
 from reclaim.storage import Storage
-from reclaim.stores.format import DRAWN
+from reclaim.stores.format import LISTED_SNAPSHOTS
 from reclaim.stores.observation import Observation
 
 Parents = tuple[SnapshotId, ...]
@@ -116,9 +116,9 @@ def read(storage: Storage, part: Part) -> PlannedSnapshots:
 
 
 def _drawn(seen: Observation, decided: Decided) -> pa.Table:
-    """All snapshots as ``DRAWN`` rows: from the store, or from the decided history."""
-    if seen.draw is not None:
-        return seen.draw()
+    """Every snapshot as ``LISTED_SNAPSHOTS``: from the store, or from the decided history."""
+    if seen.list_snapshots is not None:
+        return seen.list_snapshots()
     snapshots = decided.history.snapshots
     # Of snapshots condemned by an earlier run, only the id is known.
     condemned = sorted(seen.marked.keys() - decided.history.numbers.keys())
@@ -132,9 +132,9 @@ def _drawn(seen: Observation, decided: Decided) -> pa.Table:
     rows = len(columns[0])
     arrays = (
         _padded(pa.array(column, field.type), rows)
-        for column, field in zip(columns, DRAWN, strict=True)
+        for column, field in zip(columns, LISTED_SNAPSHOTS, strict=True)
     )
-    return pa.table(list(arrays), schema=DRAWN)
+    return pa.table(list(arrays), schema=LISTED_SNAPSHOTS)
 
 
 def _padded(values: pa.Array, rows: int) -> pa.Array:

@@ -37,7 +37,7 @@ from reclaim.run.plan.plan_document import (
 from reclaim.run.roots.protection import NO_PROTECTION, Protection
 from reclaim.stores.abilities import ExpiresItself
 from reclaim.stores.base import Store
-from reclaim.stores.findings import some
+from reclaim.stores.findings import abbreviate
 from reclaim.stores.observation import Observation
 from reclaim.stores.registry import name_of
 
@@ -232,7 +232,7 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
             "conflict, because their merge base expires (keep_merge_bases keeps it)"
         )
     if decided.cut_off:
-        names = some(sorted(decided.cut_off))
+        names = abbreviate(sorted(decided.cut_off))
         yield (
             f"the store's library removes {len(decided.cut_off)} {store.noun}s from history "
             f"although the rules keep them, because they descend from older {store.noun}s: this "

@@ -40,7 +40,7 @@ from reclaim.run.undo.undo_edit import edits_alone, undo_edit
 from reclaim.run_record import ADOPT, EXPIRE, Action, RunRecord
 from reclaim.stores.abilities import EditsHistory, Quarantines
 from reclaim.stores.base import Held, Store
-from reclaim.stores.findings import some
+from reclaim.stores.findings import abbreviate
 from reclaim.stores.format import QUARANTINE
 
 SHOWN = 5
@@ -74,7 +74,7 @@ class Undone:
         if not self.held:
             return ""
         end = min(lease.end for lease in self.held)
-        named = some([lease.snapshot for lease in self.held])
+        named = abbreviate([lease.snapshot for lease in self.held])
         return (
             f"no branch or tag reaches {named}: leases hold it until {end:%F %T} UTC; make a "
             "branch or a tag there to keep it"
