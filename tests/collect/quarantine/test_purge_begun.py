@@ -8,6 +8,7 @@ import pytest
 
 from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import Partial, PlanRefused, Refused
+from reclaim.ids import short
 from reclaim.run.doctor.doctor import examine_store
 from reclaim.run.roots import promises
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
@@ -68,7 +69,7 @@ def test_a_purge_that_stops_at_a_changed_file_holds_up_no_other_run(local: World
         local.apply(plan, removal=LONG)
     assert local.storage.get(changed) == b"changed"
     findings = {finding.check: finding for finding in examine_store(local.store())}
-    assert findings["runs"].hint == f"finish it: reclaim purge {NAME} --run {run}"
+    assert findings["runs"].hint == f"finish it: reclaim purge {NAME} --run {short(run)}"
     # The window is not over; what was begun is finished all the same.
     local.storage.delete(changed)
     purged = local.purge()
