@@ -1,5 +1,4 @@
-"""Reclaim decides what a versioned data store must keep, shows what can be deleted and why, and
-deletes it.
+"""Retention and garbage collection for versioned data stores: plan, review, delete, undo.
 
     import reclaim
 
@@ -60,7 +59,7 @@ _MODULES = {
     "open_plan": "api.plan",
     "open_store": "api.store",
 }
-"""The module of each name. It is loaded when it is asked for, so that `reclaim --help` is quick."""
+"""The module of each name, imported on first use to keep `reclaim --help` quick."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""The demonstration: three months of history on a clock that is moved by hand.
+"""The demonstration: three months of history on a simulated clock.
 
-``build`` makes a small catalog as a team would have left it. ``run`` does to it what a retention
-job does, takes pictures on the way, and reads back everything that is referenced. Nothing here
+``build`` makes a small catalog as a team would have left it. ``run`` collects garbage in it as a
+retention job does, records the state on the way, and reads back everything referenced. Nothing here
 prints.
 """
 
@@ -18,10 +18,11 @@ from random import Random
 from reclaim.catalog import Branch, Catalog, Repository
 from reclaim.catalog.collection.roots import observing
 from reclaim.catalog.content.ranges import decode_metarange
+from reclaim.catalog.refs.commits import Commit
 from reclaim.clock import Clock
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, open_storage
-from reclaim.errors import Corrupt
+from reclaim.errors import Corrupt, Gone
 from reclaim.model import StoredObject
 from reclaim.policy import from_options
 from reclaim.run.apply.applied import Applied
@@ -29,13 +30,18 @@ from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.plan.decide import KEEPS_ALL, decide
 from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import Group
+from reclaim.run.plan.plan_location import LocatedPlan
 from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
+from reclaim.run.sweep.removal import KEEP, MoveToQuarantine
+from reclaim.run.undo.undo_run import Undone, undo_run
 from reclaim.storage import ObjectStorage, Storage, hashed_files
 from reclaim.stores.registry import find
 from reclaim.testing import ClockedStorage, FakeClock
 from reclaim.urls import path_of
 
 REPOSITORY = "sales"
+TRIAL = "trial"
+"""A repository for a run with a quarantine."""
 DAYS = 90
 WEEKS, LAST = 13, 3
 WORKDAYS = (0, 2, 4)
@@ -68,18 +74,27 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A repository at one instant."""
+    """A repository at an instant."""
 
     kinds: Mapping[str, Amount]
     reasons: Mapping[str, Amount]
-    """Why each object of data or containers is kept, or that nothing keeps it."""
+    """Data objects and containers by the reason to keep them; unreferenced objects included."""
     rows: int
-    """Rows in the staging tables, also those that nobody reads any more."""
+    """Rows in the staging tables, also rows no longer used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An object in the plan, and why it is there."""
+
+    path: str
+    size: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the demonstration made, did and saw."""
+    """Results of the demonstration."""
 
     catalog: str
     began: datetime
@@ -90,34 +105,47 @@ class Report:
     rows_cleaned: int
     rule: str
     released: int
-    """Commits that no ref reaches any more, because of the rule."""
+    """Commits unreachable because of the rule."""
     run: str
     before: Picture
     expired: Picture
-    """Once history is edited, before anything is deleted."""
+    """State after the history edit, before any delete."""
     after: Picture
     plan: str
-    """Where the plan is."""
+    """Path of the plan."""
+    applied: str
+    """The run that applied it."""
     going: Mapping[str, Amount]
-    """Objects that the plan took, by reason."""
+    """Deleted objects of the plan, by reason."""
     collected: int
-    """Commits that were let go of."""
+    """Removed commits."""
     read_back: Amount
-    """Objects that are referenced, and were read once more after all of it."""
+    """Referenced objects read again at the end."""
+    explained: Explained
+    """An object that was deleted."""
+    gone: str
+    """Error of a read of a removed commit."""
+    moved: Amount
+    """Objects of another repository moved to quarantine."""
+    restored: Amount
+    """Objects restored from quarantine."""
+    undone: str
+    """The run that was undone."""
 
 
 def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
-    """Build a catalog in a folder whose history ends at ``until``, and collect what is garbage."""
+    """Build a catalog with a history ending at ``until`` in a folder, and collect its garbage."""
     began = until - timedelta(days=DAYS)
     clock = FakeClock(began)
     build(folder, clock)
-    # Who looks at commits holds them, so the looking and the collecting are processes apart.
+    # Reading commits takes leases on them, so reading and collecting are separate processes.
     with _open(folder, clock) as catalog:
         repo = catalog.repository(REPOSITORY)
         storage = ObjectStorage.open(catalog.storage_url)
         listed = list(storage.list(f"repos/{repo.uid}"))
         seen = _Roots.read(storage, repo)
         cleaned = repo.clean()
+        history = repo.log()
         rule = PlanOptions(from_options(keep_last=LAST, keep_weekly=WEEKS))
         edit = _expire(catalog, engine, clock, rule)
         roots = _Roots.read(storage, repo)
@@ -128,6 +156,9 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
         repo = catalog.repository(REPOSITORY)
         read_back = _read_back(repo)
         left = list(storage.list(f"repos/{repo.uid}"))
+        gone = _gone(repo, history)
+    with _open(folder, clock) as catalog:
+        moved, undone = _quarantine(catalog, engine, clock)
         return Report(
             catalog=str(folder.absolute()),
             began=began,
@@ -143,9 +174,15 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
             expired=expired,
             after=_picture(left, roots),
             plan=path_of(str(plan.place)),
+            applied=collected.run,
             going=_sums(plan.document.going),
             collected=collected.collected,
             read_back=read_back,
+            explained=_explained(plan),
+            gone=gone,
+            moved=moved,
+            restored=Amount(undone.objects, undone.bytes),
+            undone=undone.run,
         )
 
 
@@ -157,8 +194,39 @@ def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Writte
     return plan, apply_plan(store, engine, plan.place, opener=opener)
 
 
+def _explained(plan: WrittenPlan) -> Explained:
+    """The largest object with a path that a plan takes."""
+    found = LocatedPlan.at(plan.place, plan.document)
+    columns = ("path", "size", "reason")
+    rows = [row for file in plan.document.files for row in found.read(file, columns).to_pylist()]
+    largest = max((row for row in rows if row["path"]), key=lambda row: row["size"])
+    return Explained(**largest)
+
+
+def _gone(repo: Repository, history: Sequence[Commit]) -> str:
+    """The error for the newest commit that was removed."""
+    stay = {commit.id for commit in repo.log()}
+    removed = next(commit.id for commit in history if commit.id not in stay)
+    try:
+        repo.at(removed).list()
+    except Gone as error:
+        return error.message
+    raise Corrupt(f"{removed} was removed, and can be read")
+
+
+def _quarantine(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Amount, Undone]:
+    """Move what nothing refers to in another repository to quarantine, and bring it back."""
+    store, opener = find(catalog, TRIAL), _opener(clock)
+    plan = make_plan(store, engine, opener=opener)
+    removal = MoveToQuarantine(KEEP, may_shorten=False)
+    applied = apply_plan(store, engine, plan.place, removal=removal, opener=opener)
+    done = applied.summary()
+    undone = undo_run(store, engine, applied.run, opener=opener)
+    return Amount(done["objects"], done["bytes"]), undone
+
+
 def _expire(catalog: Catalog, engine: Engine, clock: FakeClock, rule: PlanOptions) -> Applied:
-    """Plan and apply an edit of the history alone."""
+    """Plan and apply only a history edit."""
     store, opener = find(catalog, REPOSITORY), _opener(clock)
     plan = plan_history(store, rule, opener=opener)
     return apply_plan(store, engine, plan.place, opener=opener)
@@ -177,7 +245,7 @@ def _sums(groups: Iterable[Group]) -> dict[str, Amount]:
 
 
 def _read_back(repo: Repository) -> Amount:
-    """Read every object that a branch, with what is staged on it, a tag or an older commit has."""
+    """Read every object of branches, with staged changes, of tags and of older commits."""
     names = [ref.name for ref in (*repo.branches(), *repo.tags())]
     older = {commit.id for name in names for commit in repo.log(name)}
     seen: set[str] = set()
@@ -209,15 +277,23 @@ def build(folder: Path, clock: FakeClock) -> None:
         folder, clock=clock, wrap_storage=lambda storage: ClockedStorage(storage, clock)
     ).close()
     with _open(folder, clock) as catalog:
-        story = _Story(catalog.create_repository(REPOSITORY), catalog.storage_url, clock)
+        story = _Story(
+            catalog.create_repository(REPOSITORY),
+            catalog.create_repository(TRIAL),
+            catalog.storage_url,
+            clock,
+        )
         story.tell()
 
 
 class _Story:
     """Ninety days in the life of a repository."""
 
-    def __init__(self, repo: Repository, storage_url: str, clock: FakeClock) -> None:
+    def __init__(
+        self, repo: Repository, trial: Repository, storage_url: str, clock: FakeClock
+    ) -> None:
         self._repo = repo
+        self._trial = trial
         self._storage_url = storage_url
         self._clock = clock
         self._random = Random(7)
@@ -232,6 +308,7 @@ class _Story:
             45: self._merge_cleanup,
             52: self._abandon_upload,
             58: self._reset_upload,
+            59: self._reset_trial,
             60: lambda: self._release("v2"),
             70: self._start_experiment,
             88: self._leave_leftovers,
@@ -280,13 +357,13 @@ class _Story:
         self._repo.create_tag(name, "main")
 
     def _abandon_upload(self) -> None:
-        """Bytes that were uploaded for a token, which was never linked."""
+        """Upload bytes for a token without linking them."""
         place = self._main.get_physical_address("imports/big.parquet")
         storage = ClockedStorage(ObjectStorage.open(self._storage_url), self._clock)
         storage.put(place.address, self._random.randbytes(60_000))
 
     def _reset_upload(self) -> None:
-        """An upload that was staged on the wrong branch, and thrown away."""
+        """Stage an upload on the wrong branch, and discard it."""
         branch = self._repo.branch("cleanup")
         self._put(branch, {"wrong/export.csv": 40_000})
         branch.reset()
@@ -300,12 +377,20 @@ class _Story:
         spike.commit("Samples", committer="omar")
 
     def _leave_leftovers(self) -> None:
-        """Uncommitted changes, one of them overwritten before it was ever committed."""
+        """Leave uncommitted changes, with an object overwritten before any commit."""
         branch = self._repo.branch("experiment")
         self._put(branch, {f"experiment/new-{number}.csv": 18_000 for number in range(3)})
         self._put(branch, {"experiment/new-0.csv": 18_000})
         spike = self._repo.branch("spike")
         self._put(spike, {f"spike/late-{number}.csv": 9_000 for number in range(5)})
+
+    def _reset_trial(self) -> None:
+        """Uploads that were staged and thrown away in the other repository."""
+        branch = self._trial.branch("main")
+        self._put(branch, {f"readings/{number}.csv": 10_000 for number in range(4)})
+        branch.commit("Readings", committer="omar")
+        self._put(branch, {f"wrong/{number}.csv": 10_000 for number in range(3)})
+        branch.reset()
 
     def _delete_spike(self) -> None:
         self._repo.delete_branch("spike")
@@ -320,12 +405,12 @@ class _Story:
         )
 
 
-# --- What it looks like ----------------------------------------------------------------------
+# --- The state of a repository ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Roots:
-    """The addresses that something reaches, from the roots of a run and the trees they name."""
+    """Referenced addresses, from the roots of a run and the trees they name."""
 
     commits: int
     refs: int
@@ -333,13 +418,13 @@ class _Roots:
     committed: frozenset[str]
     staged: frozenset[str]
     pending: frozenset[str]
-    """The addresses that upload tokens wait for, expired ones too."""
+    """Addresses of pending uploads, with expired tokens, too."""
     tokens_expired: int
 
     @classmethod
     def read(cls, storage: Storage, repo: Repository) -> _Roots:
         files = ObjectStorage.open("memory://")
-        # Settled, tokens whose time is over count until a run has ended them.
+        # With settled states, expired tokens still count until a run has ended them.
         seen, judged = repo.read_roots(files, settled=True), repo.read_roots(files)
         held: dict[str, set[str]] = {observing.STAGED: set(), observing.PENDING: set()}
         for file in seen.files:
@@ -353,7 +438,9 @@ class _Roots:
             leases=seen.leases,
             now=seen.read_at,
         ).live
-        needed = {one: _needed(storage, repo, one, seen.metaranges[one]) for one in live}
+        needed = {
+            commit: _needed(storage, repo, commit, seen.metaranges[commit]) for commit in live
+        }
         return cls(
             commits=len(live),
             refs=len(history.refs),
@@ -365,7 +452,7 @@ class _Roots:
         )
 
     def reason(self, address: str) -> str:
-        """Why an object stays, or that nothing reaches it."""
+        """Return the reason to keep an object, or the reason text for unreferenced objects."""
         if address in self.shown:
             return SHOWN
         if address in self.committed:
@@ -376,7 +463,7 @@ class _Roots:
 
 
 def _needed(storage: Storage, repo: Repository, commit: str, metarange: str) -> frozenset[str]:
-    """Every address that a commit needs: its data, its metarange and the ranges in that."""
+    """Return every address a commit needs: its data, its metarange and the ranges in it."""
     if not metarange:
         return frozenset()
     ranges = decode_metarange(storage.get(metarange), metarange)
@@ -396,15 +483,15 @@ def _picture(listed: Sequence[StoredObject], roots: _Roots, unread_rows: int = 0
 
 
 def _kind(address: str) -> str:
-    _repos, _uid, *rest = address.split("/")
-    if rest[0] == "branches":
+    _repos, _uid, *parts = address.split("/")
+    if parts[0] == "branches":
         return DATA
-    folder = rest[1] if len(rest) > 1 else ""
+    folder = parts[1] if len(parts) > 1 else ""
     return {"meta": CONTAINERS, "runs": RECORDS}.get(folder, BOOKKEEPING)
 
 
-def _amounts(names: Iterable[str], found: Iterable[tuple[str, int]]) -> dict[str, Amount]:
+def _amounts(names: Iterable[str], amounts: Iterable[tuple[str, int]]) -> dict[str, Amount]:
     sums: defaultdict[str, Amount] = defaultdict(Amount)
-    for name, size in found:
+    for name, size in amounts:
         sums[name] = sums[name].plus(size)
     return {name: sums[name] for name in names}

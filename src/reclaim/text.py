@@ -1,4 +1,4 @@
-"""Text for people: sizes, and lines that cannot steer a terminal."""
+"""Text for people: sizes, and lines without control characters."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
 
 def printable(text: str) -> str:
-    """Text that cannot steer a terminal: control characters are written out."""
+    """Escape control characters, for a terminal."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def size(count: int) -> str:
-    """A number of bytes for people."""
+    """Format a number of bytes."""
     if count < 1024:
         return f"{count} B"
     amount = count / 1024

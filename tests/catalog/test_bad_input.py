@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import inspect, text
 
 from reclaim.catalog import Branch, Catalog, Repository, addresses
-from reclaim.catalog.catalog import database_url
+from reclaim.catalog.database.locations import database_url
 from reclaim.catalog.database.transactions import Database
 from reclaim.errors import (
     AlreadyExists,

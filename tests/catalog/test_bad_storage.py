@@ -95,7 +95,7 @@ FULL = """
                 try:
                     main.put("big", data)
                 except OutOfSpace as error:
-                    assert "nothing was half written" in error.hint, error.hint
+                    assert "no object is half written" in error.hint, error.hint
                 else:
                     raise AssertionError("3 MB went into 1.5 MB")
                 assert files() == before, files() - before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reclaim.catalog import Branch, Repository
@@ -115,3 +117,38 @@ def test_the_log_of_one_branch_does_not_show_others(repo: Repository, main: Bran
         save(main, {"b": str(n)})
     repo.delete_branch("other")
     assert len(list(repo.log("main"))) == 4
+
+
+def test_log_of_a_path(repo: Repository) -> None:
+    main = repo.branch("main")
+
+    def commit(message: str, **paths: str | None) -> None:
+        for path, text in paths.items():
+            name = path.replace("_", "/")
+            if text is None:
+                main.delete(name)
+            else:
+                main.put(name, text.encode())
+        main.commit(message)
+
+    commit("one", a="1", a_b="1", ab="1")
+    commit("two", b="2")
+    commit("three", a_b="3")
+    commit("four", a=None)
+    repo.create_branch("side", "main~2").put("a/c", b"side")
+    repo.branch("side").commit("side")
+    main.merge("side", message="merge")
+    commit("five", ab="5")
+
+    def log(path: str, **how: Any) -> list[str]:
+        return [one.message for one in repo.log("main", path=path, **how)]
+
+    assert log("a") == ["four", "one"]
+    assert log("a/") == ["merge", "side", "three", "one"]
+    assert log("a/", first_parent=True) == ["merge", "three", "one"]
+    assert log("a/b") == ["three", "one"]
+    assert log("a/c") == ["merge", "side"]
+    assert log("ab") == ["five", "one"]
+    assert log("b") == ["two"]
+    assert log("none") == log("none/") == []
+    assert log("a/", limit=2) == ["merge", "side"]

@@ -21,6 +21,7 @@ from reclaim.cli.running import RunOptions
 from reclaim.engine.tasks.deleting import Remove
 from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import StorageDenied
+from reclaim.ids import short
 from reclaim.run.plan import plan_file
 from reclaim.storage import ObjectStorage
 from tests.cli.conftest import CommandLine
@@ -118,14 +119,16 @@ def test_what_a_person_is_told(cli: CommandLine, garbage: None, plain: None) -> 
     where = last.rsplit(" ", 1)[-1]
     again = cli.ok("show", where).out
     assert set(said.splitlines()) <= set(again.splitlines())
-    assert len(cli.ok("show", where, "--objects").out.splitlines()) == 7
-    assert len(cli.ok("show", where, "--objects", "--limit", "2").out.splitlines()) == 2
+    assert len(cli.ok("show", where, "--objects", "--no-header").out.splitlines()) == 7
+    assert len(cli.ok("show", where, "--objects", "--limit", "2").out.splitlines()) == 3
     digest = cli.ok("show", where, "--json").json["digest"]
     assert f"Digest: {digest}" in said
     cli.fails("plan_refused", 6, "apply", where, "--digest", "0" * 64, "--yes")
     cli.fails("invalid_input", 2, "apply", where, "--digest", digest[:15], "--yes")
     cli.ok("repo", "create", "another")
-    cli.fails("plan_refused", 6, "apply", where, "--store", "another", "--yes")
+    cli.fails("not_found", 3, "apply", where, "--store", "another", "--yes")
+    folder = cli.ok("show", where, "--json").json["plan"]
+    cli.fails("plan_refused", 6, "apply", folder, "--store", "another", "--yes")
     applied = cli.ok("apply", where, "--store", "sales", "--digest", digest[:16], "--yes").out
     assert "deleted 7 objects" in applied
     assert "deleted 7 objects" in cli.ok("apply", where, "--yes").out
@@ -308,7 +311,7 @@ def test_gc_takes_what_a_deleted_repository_left(
     assert not list(location.glob("objects/repos/*/_reclaim/meta/*/*"))
     said = cli.ok("gc", "--all", *NOW).out
     assert said == f"sales ({one['uid']}, deleted): nothing to collect\n"
-    assert one["run"] in cli.ok("runs").out
+    assert short(one["run"]) in cli.ok("runs").out
 
 
 def test_gc_of_all_goes_on_after_a_failure(
@@ -377,9 +380,9 @@ def test_a_plan_that_is_empty_or_was_applied_starts_no_engine(
     def no_engine(*_: object) -> None:
         raise AssertionError("an engine was asked for")
 
-    monkeypatch.setattr(RunOptions, "engine", no_engine)
+    monkeypatch.setattr(RunOptions, "_engine", no_engine)
     said = cli.ok("apply", full["plan"]).out
-    assert f"was already applied by run {full['run']} at" in said
+    assert f"was already applied by run {short(full['run'])} at" in said
     assert "Nothing was changed now" in said
     again = cli.ok("apply", full["plan"], "--json").json
     assert again["finished_at"]

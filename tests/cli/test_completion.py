@@ -85,3 +85,87 @@ def test_a_shell_that_typer_does_not_know(
 ) -> None:
     in_shell("tcsh")
     assert bare("--install-completion").code == 1
+
+
+@pytest.fixture
+def ask(cli: CommandLine, home: Path) -> Callable[..., list[str]]:
+    """Ask for the completion of a line, as bash does."""
+
+    def ask(*words: str, **environment: str) -> list[str]:
+        asked = {
+            "_RECLAIM_COMPLETE": "complete_bash",
+            "COMP_WORDS": " ".join(("reclaim", *words)),
+            "COMP_CWORD": str(len(words)),
+        }
+        done = subprocess.run(
+            ["reclaim"],
+            env={**os.environ, **asked, **environment},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stderr == ""
+        return done.stdout.split()
+
+    return ask
+
+
+def test_names_of_repositories_and_refs(cli: CommandLine, ask: Callable[..., list[str]]) -> None:
+    cli.ok("branch", "create", "sales/fix%2Fone", "main")
+    cli.ok("tag", "create", "sales/v1", "main")
+    refs = ["sales/fix%2Fone", "sales/main", "sales/v1"]
+    assert ask("plan", "") == ["sales"]
+    assert ask("gc", "s", "") == []
+    assert ask("apply", "latest", "--store", "s") == ["sales"]
+    assert ask("policy", "explain", "sales", "") == ["fix/one", "main", "v1"]
+    # With a single repository its refs, so that a shell adds no space after the name.
+    assert ask("log", "s") == ask("ls", "") == ask("log", "sales/") == refs
+    assert ask("get", "sales/m") == ["sales/main"]
+    assert ask("diff", "sales/fix%2F") == refs[:1]
+    assert ask("commit", "sales/") == refs[:2]
+    assert ask("ls", "sales/main/") == []
+    cli.ok("repo", "create", "stock")
+    assert ask("ls", "s") == ["sales/", "stock/"]
+    assert ask("plan", "x") == []
+
+
+def test_names_of_runs_and_plans(
+    cli: CommandLine, plain: None, ask: Callable[..., list[str]]
+) -> None:
+    assert ask("undo", "") == ask("show", "") == []
+    first, second = (
+        cli.ok("plan", "sales", "--min-age", "0", "--json").json["run"] for _ in range(2)
+    )
+    cli.ok("apply", first, "--yes")
+    assert ask("show", "") == ["latest", second[:12], first[:12]]
+    assert ask("apply", first[:5]) == [first[:12]]
+    assert ask("apply", first[:13]) == [first]
+    assert ask("undo", "") == ask("purge", "--run", "") == ["latest", first[:12]]
+
+
+def test_completion_says_nothing_about_errors(
+    ask: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    assert ask("plan", "", RECLAIM_CATALOG=str(tmp_path / "none")) == []
+    assert ask("--catalog", str(tmp_path / "none"), "plan", "") == []
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "catalog.db").write_bytes(b"damaged" * 1000)
+    assert ask("plan", "", RECLAIM_CATALOG=str(tmp_path / "damaged")) == []
+    assert ask("show", "", RECLAIM_CATALOG="postgresql://localhost:1/none") == []
+
+
+def test_completion_loads_no_library_of_storages(cli: CommandLine) -> None:
+    program = (
+        "import os, sys; from reclaim.catalog.completion import CatalogNames\n"
+        "with CatalogNames.open(os.environ['RECLAIM_CATALOG']) as names:\n"
+        "    assert names.repositories('') == ['sales']\n"
+        "print([one for one in ('pyarrow', 'obstore', 'pyspark') if one in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "[]\n"

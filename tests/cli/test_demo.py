@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,7 +25,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, demo.Report]:
 
 
 def _data_files(folder: Path) -> list[Path]:
-    return [file for file in folder.glob("objects/repos/*/branches/**/*") if file.is_file()]
+    with Catalog.open(folder) as catalog:
+        uid = catalog.repository(demo.REPOSITORY).uid
+    return [file for file in folder.glob(f"objects/repos/{uid}/branches/**/*") if file.is_file()]
 
 
 def test_its_clock_ends_when_it_was_told_to(built: tuple[Path, demo.Report]) -> None:
@@ -116,17 +119,27 @@ def test_the_cleaner_takes_the_rows_of_the_deleted_branch(
     assert (report.before.rows, report.expired.rows) == (8, 3)
 
 
-def test_on_the_command_line(bare: CommandLine, tmp_path: Path, plain: None) -> None:
+def test_on_the_command_line(
+    bare: CommandLine, tmp_path: Path, plain: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / "new"
+    path = os.defpath
+    monkeypatch.setenv("PATH", path)
     said = bare.ok("demo", str(folder)).out
+    assert "\nerror: commit " in said
+    assert "was removed by run " in said
+    assert re.search(r"apply   moved (3 objects \(.*\)) to quarantine\.\nundo    .* \1\.", said)
     assert f"Built a catalog in {folder}\n" in said
     assert "The clock is simulated" in said
     assert "nothing that is referenced was lost" in said
     _, _, commands = said.partition("\nTry:\n")
-    assert len(commands.splitlines()) == 6
-    for line in commands.splitlines():
+    first, *lines = commands.splitlines()
+    assert len(lines) == 6
+    assert len(said.splitlines()) <= 40
+    for line in lines:
+        assert line.startswith("  reclaim "), line
         # A shell that knows neither the environment nor the folder of this one.
-        fresh = ["env", "-i", f"PATH={os.defpath}", "sh", "-c", line]
+        fresh = ["env", "-i", f"PATH={path}", "sh", "-c", f"{first}\n{line}"]
         shown = subprocess.run(fresh, cwd="/", capture_output=True, text=True, timeout=120)
         assert (shown.returncode, shown.stderr) == (0, ""), line
         assert shown.stdout
@@ -145,5 +158,5 @@ def test_in_json(
     assert Path(document["catalog"]).is_dir()
     assert "simulated" in document["clock"]
     assert document["bytes_deleted"] > 1_000_000
-    assert len(document["try"]) == 6
+    assert len(document["try"]) == 7
     assert document["read_back"] == document["after"]["kinds"]["data"]

@@ -108,8 +108,7 @@ def test_in_text(bare: CommandLine, location: Path, files: Path) -> None:
     for line in _lines(files):
         result = bare.ok(*line)
         assert result.out.endswith("\n"), line
-        # The usage of a command has its arguments in braces.
-        assert "{" not in result.out or line[0] == "help", line
+        assert "{" not in result.out, line
         assert "\t" not in result.out, line
         assert "\x1b" not in result.out, line
 

@@ -43,6 +43,16 @@ def test_help_has_a_line_on_exit_codes(bare: CommandLine, name: tuple[str, ...])
     assert bare.ok("help", *name).out == shown
 
 
+@pytest.mark.parametrize("name", [(), *(name for name in ALL if name not in LEAVES and name)])
+def test_help_on_80_columns_cuts_nothing(
+    bare: CommandLine, name: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, *lines = bare.ok(*name, "--help").out.splitlines()
+    assert not [line for line in lines if line.endswith("...")]
+    assert max(map(len, lines)) <= 80
+
+
 def test_the_topic_of_exit_codes_has_every_code_and_every_kind(bare: CommandLine) -> None:
     rows = bare.ok("help", "exit-codes", "--json").json["rows"]
     assert {row["code"] for row in rows} == {0, exits.INTERRUPTED, exits.TERMINATED} | {

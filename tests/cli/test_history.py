@@ -72,7 +72,9 @@ def test_repositories(cli: CommandLine) -> None:
         ("other", "trunk"),
         ("sales", "main"),
     ]
-    assert [line.split()[:2] for line in cli.ok("repo", "list").out.splitlines()] == [
+    assert [
+        line.split()[:2] for line in cli.ok("repo", "list", "--no-header").out.splitlines()
+    ] == [
         ["other", "trunk"],
         ["sales", "main"],
     ]
@@ -120,7 +122,7 @@ def test_log(cli: CommandLine) -> None:
         first,
     ]
     assert len(cli.ok("log", "sales/main", "-n", "1", "--json").json["commits"]) == 1
-    lines = cli.ok("log", "sales/main~1", "--oneline").out.splitlines()
+    lines = cli.ok("log", "sales/main~1", "--oneline", "--no-header").out.splitlines()
     assert lines[0].startswith(first[:12])
     assert lines[0].endswith("Set a")
     assert len(lines) == 2
@@ -177,12 +179,26 @@ def test_deleting_a_branch_with_uncommitted_changes_asks(cli: CommandLine) -> No
     cli.ok("branch", "delete", "sales/dev", "--yes")
 
 
+def test_log_of_a_path(cli: CommandLine) -> None:
+    first = _commit(cli, "sales/main", a="1")
+    second = _commit(cli, "sales/main", **{"b/c": "1"})
+
+    def log(*args: str) -> list[str]:
+        return [commit["id"] for commit in cli.ok("log", *args, "--json").json["commits"]]
+
+    assert log("sales/main", "a") == log("sales", "a") == [first]
+    assert log("sales/main", "b/") == log("sales/main", "b/c") == [second]
+    assert log("sales/main", "b") == []
+    hint = cli.fails("invalid_input", 2, "log", "sales/main/b/")["hint"]
+    assert "a space before the path: reclaim log sales/main b/" in hint
+
+
 def test_tags(cli: CommandLine) -> None:
     first = _commit(cli, "sales/main", a="1")
     assert cli.ok("tag", "create", "sales/v1", "main", "--json").json["commit"] == first
     listed = cli.ok("tag", "list", "sales", "--json").json["refs"]
     assert [(ref["name"], ref["kind"], ref["commit"]) for ref in listed] == [("v1", "tag", first)]
-    assert cli.ok("tag", "list", "sales").out.split()[:2] == ["tag", first[:12]]
+    assert cli.ok("--no-header", "tag", "list", "sales").out.split()[:2] == ["tag", first[:12]]
     cli.fails("already_exists", 4, "tag", "create", "sales/v1", "main")
     cli.fails("already_exists", 4, "tag", "create", "sales/main", "main")
     cli.fails("not_found", 3, "tag", "create", "sales/v2", "none")
@@ -243,7 +259,9 @@ def test_diff_of_uncommitted_changes(cli: CommandLine) -> None:
     assert document["changes"][0]["after"]["size"] == 4
     assert document["changes"][1]["after"] is None
     assert document["summary"] == {"added": 1, "changed": 1, "removed": 1}
-    assert [line.split() for line in cli.ok("diff", "sales/main").out.splitlines()] == [
+    assert [
+        line.split() for line in cli.ok("diff", "sales/main", "--no-header").out.splitlines()
+    ] == [
         ["changed", "1", "4", "a"],
         ["removed", "2", "-", "b"],
         ["added", "-", "1", "d"],

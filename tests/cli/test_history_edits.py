@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reclaim.catalog import Catalog
+from reclaim.ids import short
 from tests.cli.conftest import CommandLine
 
 pytestmark = pytest.mark.usefixtures("plain")
@@ -53,7 +54,7 @@ def test_gc_and_runs_say_so_and_it_is_undone(cli: CommandLine, log: list[str]) -
     [run] = cli.ok("runs", "sales", "--json").json["runs"]
     assert (run["summary"]["reparented"], run["summary"]["released"]) == (1, 2)
     assert edited in " ".join(cli.ok("runs", "sales").out.split())
-    assert f"Undid run {run['id']}." in cli.ok("undo", run["id"]).out
+    assert f"Undid run {short(run['id'])}." in cli.ok("undo", run["id"]).out
     assert commits(cli) == log
     assert f"{edited}, taken back" in " ".join(cli.ok("runs", "sales").out.split())
     cli.fails("conflict", 4, "undo", run["id"])

@@ -31,7 +31,7 @@ def test_rules_are_stored_shown_and_removed(cli: CommandLine, tmp_path: Path) ->
     said = cli.ok("lifecycle", "set", "sales", str(file)).out
     assert "  rule1: below foo/bar after 5 days on b1, 2 days on b2, 10 days on every other" in said
     assert "  rule2: below foo/zoo after 5 days on main\n" in said
-    assert "Note: the rule rule1 names the branch b1, which is not there yet." in said
+    assert "Note: the rule rule1 names the branch b1, which does not exist yet." in said
     assert "reclaim plan sales --lifecycle" in said
     assert cli.ok("lifecycle", "get", "sales").out == JSON
     got = cli.ok("lifecycle", "get", "sales", "--json").json

@@ -239,7 +239,10 @@ def test_an_object_and_a_folder_of_one_name(cli: CommandLine, tmp_path: Path) ->
 
 
 def test_ls_shows_one_level(tree: CommandLine) -> None:
-    lines = tree.ok("ls", "sales/main").out.splitlines()
+    head, *lines = tree.ok("ls", "sales/main").out.splitlines()
+    assert head.split() == ["size", "created", "(UTC)", "path"]
+    rows = tree.ok("ls", "sales/main", "--no-header").out.splitlines()
+    assert [row.split() for row in rows] == [line.split() for line in lines]
     assert [line.split()[-1] for line in lines] == ["a.txt", "data/", "date.txt"]
     assert lines[0].split()[0] == "5"
     assert len({len(line) - len(line.split()[-1]) for line in lines}) == 1
@@ -250,7 +253,7 @@ def test_ls_shows_one_level(tree: CommandLine) -> None:
 
 def test_ls_recursive(tree: CommandLine) -> None:
     assert _paths(tree, "sales/main/data/") == ["data/1.csv", "data/2.csv", "data/deep/3.csv"]
-    lines = tree.ok("ls", "-r", "sales/main").out.splitlines()
+    lines = tree.ok("ls", "-r", "sales/main", "--no-header").out.splitlines()
     assert [line.split()[-1] for line in lines] == _paths(tree, "sales/main")
 
 
@@ -264,7 +267,7 @@ def test_ls_pages(tree: CommandLine) -> None:
         if not after:
             break
     assert seen == ["a.txt", "data/", "date.txt"]
-    said = tree.ok("ls", "sales/main", "--limit", "2").out.splitlines()
+    said = tree.ok("ls", "sales/main", "--limit", "2", "--no-header").out.splitlines()
     assert said[-1] == "There is more: add --after data/"
     assert len(said) == 3
 
@@ -274,7 +277,7 @@ def test_ls_of_more_than_a_page(cli: CommandLine, catalog: Catalog) -> None:
     branch.stage_many(
         Import(f"p/{number:05}", f"s3://elsewhere/{number}", number) for number in range(2_345)
     )
-    lines = cli.ok("ls", "sales/main/p/").out.splitlines()
+    lines = cli.ok("ls", "sales/main/p/", "--no-header").out.splitlines()
     assert [line.split()[-1] for line in lines] == [f"p/{number:05}" for number in range(2_345)]
     assert len(cli.ok("ls", "-r", "sales/main", "--json").json["entries"]) == 2_345
 

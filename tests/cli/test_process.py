@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.catalog import Catalog
 from reclaim.cli.application import COMMANDS
 from tests.cli.conftest import SOURCE, CommandLine, Spawn
 
@@ -143,9 +145,14 @@ def test_ctrl_c_in_an_upload(cli: CommandLine, spawn: Spawn, location: Path) -> 
 class Terminal:
     """A process on a terminal of its own."""
 
-    def __init__(self, spawn: Spawn, *args: str) -> None:
+    def __init__(self, spawn: Spawn, *args: str, columns: int = 100) -> None:
         self._master, slave = pty.openpty()
-        env = {**os.environ, "PYTHONPATH": str(SOURCE), "COLUMNS": "100", "TERM": "xterm-256color"}
+        env = {
+            **os.environ,
+            "PYTHONPATH": str(SOURCE),
+            "COLUMNS": str(columns),
+            "TERM": "xterm-256color",
+        }
         self.process = spawn(*args, stdin=slave, stdout=slave, stderr=slave, env=env)
         os.close(slave)
 
@@ -174,7 +181,37 @@ def test_tables_on_a_terminal_have_a_head(cli: CommandLine, spawn: Spawn) -> Non
     assert "created (UTC)" in shown
     assert "a[red].txt" in shown
     assert "\x1b[1" in shown
-    assert "created" not in cli.ok("ls", "sales/main").out
+    assert "created" in cli.ok("ls", "sales/main").out
+    assert "created" not in cli.ok("ls", "sales/main", "--no-header").out
+    assert "created" not in Terminal(spawn, "--no-header", "ls", "sales/main").read()
+
+
+def test_tables_on_80_columns(cli: CommandLine, catalog: Catalog, spawn: Spawn) -> None:
+    repo = catalog.repository("sales")
+    main = repo.branch("main")
+    for number in range(6):
+        main.put("a", str(number).encode())
+        main.commit(f"Commit {number} of many, with more to say than a table shows of it")
+    rules = ("--keep-last", "1", "--keep-weekly", "1")
+    cli.ok("gc", "sales", "--history-only", "--keep-last", "4")
+    for number in range(4):
+        repo.create_branch(f"feature/number-{number}", f"main~{number}")
+    cli.ok("policy", "set", "sales", *rules)
+    [run] = cli.ok("runs", "sales", "--json").json["runs"]
+    shown = Terminal(spawn, "runs", "sales", columns=80).read()
+    assert f"\r\n{run['id'][:12]}  expire  done   " in shown
+    assert "    edited the history (" in shown
+    assert "finished_at" not in shown
+    cli.ok("plan", "sales", "--history-only", *rules)
+    for command in ("show latest --all", "policy explain sales --all"):
+        lines = Terminal(spawn, *command.split(), columns=80).read().splitlines()
+        ids = {commit.id[:12] for commit in repo.log("main")}
+        rows = [n for n, line in enumerate(lines) if line[:12] in ids]
+        assert rows
+        for row in rows:
+            assert re.match(r"[0-9a-f]{12}  \d{4}-\d\d-\d\d \d\d:\d\d  ", lines[row]), lines
+            assert max(map(len, lines[row : row + 2])) <= 80, lines
+            assert not any(line.startswith("    ") for line in lines[row + 2 : row + 3]), lines
 
 
 def test_a_folder_upload_shows_progress(cli: CommandLine, spawn: Spawn, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from reclaim.catalog import Catalog
+from reclaim.ids import short
 from reclaim.stores.registry import find
 from tests.cli.conftest import CommandLine
 
@@ -49,7 +50,7 @@ def test_what_an_apply_says(cli: CommandLine, planned: Any, location: Path) -> N
     done = rf"sales: moved 7 objects \(.*\) to quarantine and removed 2 commits; {edited}\."
     assert re.fullmatch(done, first)
     assert re.search(r"purged, possible from \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\. ", second)
-    assert second.endswith(f"Undo it with: reclaim undo {planned['run']}")
+    assert second.endswith(f"Undo it with: reclaim undo {short(planned['run'])}")
     assert in_quarantine(location) == 7
     assert cli.ok("get", "sales/main/a", "-").out == "xxx"
     again = cli.ok("apply", planned["plan"], "--yes", "--quarantine").out
@@ -102,7 +103,7 @@ def test_an_undo(cli: CommandLine, planned: Any, aside: Any, location: Path) -> 
     cli.ok("log", "sales")
     said = cli.ok("undo", planned["run"]).out
     what = (
-        rf"Undid run {planned['run']}: brought back 7 objects \(.*\) and 2 commits\.\n"
+        rf"Undid run {short(planned['run'])}: brought back 7 objects \(.*\) and 2 commits\.\n"
         r"No run takes what came back before .* UTC\.\n"
         r"To allow it sooner: reclaim lease release sales "
         rf"--holder 'undo of run {planned['run']}'\n"
@@ -167,9 +168,9 @@ def test_a_purge_of_one_run(cli: CommandLine, planned: Any, aside: Any, location
     one = ("purge", "--run", planned["run"][:8])
     cli.fails("invalid_input", 2, *one, "--older-than", "0s", "--yes")
     cli.fails("not_found", 3, "purge", "--run", "f" * 32, "--yes")
-    assert f"run {planned['run']} of sales" in cli.fails("refused", 6, *one)["message"]
+    assert f"run {short(planned['run'])} of sales" in cli.fails("refused", 6, *one)["message"]
     latest = cli.fails("refused", 6, "purge", "--run", "latest")
-    assert f"run {kept['run']} of sales" in latest["message"]
+    assert f"run {short(kept['run'])} of sales" in latest["message"]
     assert "another run" in cli.fails("refused", 6, "purge", "--run", "latest", "--yes")["message"]
     assert in_quarantine(location) == kept["objects"] + aside["objects"]
     [told] = cli.ok(*one, "--yes", "--json").json["stores"]

@@ -46,23 +46,21 @@ def test_expired_commits_come_first_and_the_others_are_counted(
     cli: CommandLine, history: list[str]
 ) -> None:
     said = cli.ok("plan", "sales", "--history-only", "--keep-last", "2").out.splitlines()
-    rows = [line for line in said if "  expired  " in line]
+    assert "Expired (4 commits): not among the last 2 on branch main, tag v1" in said
+    rows = said[next(n for n, line in enumerate(said) if line.startswith("commit  ")) + 1 :][:4]
     assert [row.split()[0] for row in rows] == [one[:12] for one in history[2:-1]]
     assert said.index(rows[-1]) < next(n for n, line in enumerate(said) if "Kept" in line)
     date, time = rows[0].split()[1:3]
     datetime.fromisoformat(f"{date} {time}")
-    assert "." not in time
+    assert len(time) == len("00:00")
     assert "commit 3" in rows[0]
     assert "more of it" not in rows[0]
-    assert "not among the last 2 on branch main" in rows[0]
     assert not any(one[:12] in line for line in said for one in history[:2])
     assert any("2  branch main, tag v1: keep_last 2" in line for line in said)
     made = cli.ok("plan", "sales", "--history-only", "--keep-last", "2", "--json").json
-    assert any(
-        f"reclaim show {made['plan'][:-32]}" in line and "--all lists" in line for line in said
-    )
+    assert any("reclaim show " in line and "--all lists" in line for line in said)
     whole = cli.ok("show", made["plan"], "--all").out
-    assert "  kept  " in whole
+    assert "\nKept (3 commits):\n" in whole
     assert "main, v1" in whole or "v1, main" in whole
 
 

@@ -13,7 +13,7 @@ ANYTHING = "..."
 
 _ID = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{12,64}\b")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b")
-_TIME = re.compile(r"\b\d\d:\d\d:\d\d\b")
+_TIME = re.compile(r"\b\d\d:\d\d(?::\d\d)?\b")
 _SIZE = re.compile(r"\b\d+\\\.\d KiB")
 _SHARE = re.compile(r"\b\d+%")
 _SHOWN_FOLDER = "/tmp/demo"
@@ -74,7 +74,7 @@ class Likeness:
         text = re.escape(shown.replace(_SHOWN_FOLDER, self.folder)).replace(r"\-", "-")
         text = re.sub(r"(?:\\ ){2,}", r" {2,}", text)
         text = _DATE.sub(r"\\d{4}-\\d\\d-\\d\\d", text.replace(r"\ ", " "))
-        text = _TIME.sub(r"\\d\\d:\\d\\d:\\d\\d", text)
+        text = _TIME.sub(lambda found: ":".join([r"\d\d"] * len(found[0].split(":"))), text)
         text = _SHARE.sub(r"\\d+%", _SIZE.sub(r"\\d+\\.\\d KiB", text))
         return _ID.sub(id_pattern, text), names
 

@@ -174,7 +174,7 @@ def test_what_could_not_be_asked_for_stays_claimed(
     assert usable(local) == OLD - {"logs/0"}
     # From the first undo on nobody finishes it.
     assert not list(find_unfinished(local.store()))
-    with pytest.raises(PlanRefused, match="begun to be undone"):
+    with pytest.raises(PlanRefused, match="an undo of run"):
         refinish(local, first)
     assert local.undo(first).released == 5
     assert usable(local) == OLD

@@ -202,8 +202,8 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "only the plan's dead commits condemned": Bug(
         "reclaim.run.apply.condemning",
-        right="if one not in now.live and one not in seen.marked",
-        wrong="if one not in now.live and one not in seen.marked and one in decided.dead",
+        right="and snapshot not in seen.marked\n",
+        wrong="and snapshot not in seen.marked and snapshot in decided.dead\n",
         test=f"{BETWEEN}::test_a_commit_on_a_dead_one_is_condemned_with_it",
     ),
     "overdue partitions counted as closed": Bug(
@@ -387,13 +387,13 @@ SEEN: dict[str, RangeInfo] = {}""",
         test="tests/catalog/test_homes.py::test_two_first_collectors_do_not_both_go_on",
     ),
     "a plan that goes on with a run of another kind": Bug(
-        "reclaim.run.apply.admission",
+        "reclaim.run.apply.preconditions",
         right="    if run.kind != planned.run_kind:",
         wrong="    if not run.kind:",
         test="tests/collect/apply/test_trust.py::test_a_plan_with_the_name_of_another_kind_of_run",
         besides=(
             Change(
-                "reclaim.run.apply.admission",
+                "reclaim.run.apply.preconditions",
                 drops="check_begun: _check_same_plan",
             ),
         ),

@@ -132,7 +132,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a run that was cut off takes what was protected since": Bug(
         "reclaim.run.lifecycle.applying",
-        right="closed = self._promotion.check_still_wanted().closed",
+        right="closed = self._promotion.check_not_protected().closed",
         wrong="closed = self._promotion.observe().closed",
         test="tests/lifecycle/test_nets.py"
         "::test_what_was_protected_since_a_run_was_cut_off_stays[deleted]",

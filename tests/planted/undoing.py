@@ -152,8 +152,8 @@ BUGS: dict[str, Bug] = {
     ),
     "commits brought back without a look at what they need": Bug(
         "reclaim.run.undo.completeness",
-        right="if broken.isdisjoint(mine.values())]",
-        wrong="if one]",
+        right="if broken.isdisjoint(addresses.values())",
+        wrong="if snapshot",
         test="tests/collect/quarantine/test_undo.py::test_a_commit_that_misses_an_object_is_left",
     ),
     "commits brought back before their objects": Bug(

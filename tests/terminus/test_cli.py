@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from reclaim.ids import short
 from reclaim.model import SnapshotId
 from reclaim.safety import HOUR, SAFETY
 from tests.cli.conftest import CommandLine, bare, plain
@@ -90,7 +91,7 @@ def test_what_a_person_is_told(bare: CommandLine, place: Place) -> None:
     assert "moved 9 objects" in done
     assert "9 layers" in done
     run = bare.ok("runs", place.name, "--json").json["runs"][0]["id"]
-    assert f"reclaim undo {run} --store terminus:{place.folder}" in done
+    assert f"reclaim undo {short(run)} --store 'terminus:{place.folder}'" in done
     assert "moved 9 objects" in bare.ok("runs", place.name).out
     assert "Nothing in quarantine is past" in bare.ok("purge", place.name, "--yes").out
     gone = bare.ok("purge", place.name, "--older-than", "0", "--yes").out
@@ -177,7 +178,7 @@ def test_a_plan_does_not_choose_its_store(bare: CommandLine, place: Place, tmp_p
     assert str(place.folder) in error["message"].replace("%20", " ")
     assert (place.there(), other.there()) == (before, untouched)
     said = " ".join(bare.ok("plan", place.name).out.split())
-    assert f"--store {place.name}" in said
+    assert f"--store '{place.name}'" in said
 
 
 def test_missing_layers_are_allowed_by_name_only(bare: CommandLine, place: Place) -> None:

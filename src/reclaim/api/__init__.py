@@ -1,4 +1,4 @@
-"""The Python API: open a store, plan, apply, undo. The names that ``reclaim`` exports are here.
+"""The Python API: open a store, plan, apply, undo. ``reclaim`` exports its names.
 
 The command line is built on it.
 """

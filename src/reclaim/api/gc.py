@@ -13,14 +13,14 @@ from reclaim.stores.registry import NamedStore
 
 @dataclass(frozen=True, slots=True)
 class StoreOutcome:
-    """The end of a run on one store among many."""
+    """Result of a run on a store among several."""
 
     name: str
     store: Store | None
     """None if the store could not be opened."""
     done: GcResult | None = None
     error: Exception | None = None
-    """The error that stopped the run on this store."""
+    """Error raised by the run on this store."""
 
 
 def collect_each(
@@ -29,10 +29,10 @@ def collect_each(
     *,
     tell: Callable[[StoreOutcome], None],
 ) -> list[StoreOutcome]:
-    """Collect several stores, one after the other. An error of one of them stops no other.
+    """Collect several stores in turn. An error in a store does not stop the others.
 
-    ``tell`` gets the outcome of each store as soon as it is known. All stores are done when this
-    returns: whoever shows the outcomes can fail without a store being left out.
+    ``tell`` receives each result at once. All stores are done before the results are returned, so
+    an error while they are shown leaves no store out.
     """
     outcomes = []
     for named in stores:

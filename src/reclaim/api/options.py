@@ -1,4 +1,4 @@
-"""The options of plans and applies, and what they become inside."""
+"""Options of plans and applies, checked and turned into requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reclaim.errors import AlreadyExists, InvalidInput
 from reclaim.model import instant_text
 from reclaim.policy import Duration, Policy
 from reclaim.run.apply.limits import Limits
-from reclaim.run.plan.planning import MOST, PlanOptions
+from reclaim.run.plan.planning import MAX_FRACTION, PlanOptions
 from reclaim.run.plan.stored_policy import choose_policy, find_stored
 from reclaim.run.requests import RunKind, RunRequest
 from reclaim.run.sweep.removal import DELETE, KEEP, DeleteMarkers, MoveToQuarantine, Removal
@@ -54,9 +54,9 @@ class PlanArguments(TypedDict, total=False):
     unsafe_allow_fraction: float | None
     """Allow a plan to delete up to this fraction of all objects; 0.9 by default."""
     unsafe_allow_missing_layers: bool
-    """Continue although layers or snapshots that live ones name are missing."""
+    """Continue although live layers or snapshots refer to missing ones."""
     old_backups: bool
-    """Also collect copies that the store kept of what it replaced (Icechunk)."""
+    """Also collect old copies of replaced files (Icechunk)."""
     delete_expired_tags: bool
     delete_expired_branches: bool
 
@@ -70,14 +70,14 @@ class ApplyArguments(TypedDict, total=False):
     markers: bool
     """With a quarantine, in a bucket with versioning: write delete markers and no copies."""
     max_objects: int | None
-    """Refuse a plan that deletes more objects."""
+    """Refuse a plan with more objects."""
     max_bytes: int | str | None
-    """Refuse a plan that deletes more bytes; ``"500MB"`` and ``"2GiB"`` are sizes too."""
+    """Refuse a plan with more bytes: a number, ``"500MB"`` or ``"2GiB"``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The plan that somebody asked for, checked as far as that goes without a store."""
+    """Request for a plan, checked as far as possible without a store."""
 
     request: RunRequest
     policy: Policy | None
@@ -101,7 +101,7 @@ class Asked:
         )
 
     def options(self, store: Store) -> PlanOptions:
-        """The options of the plan for a store."""
+        """Return the options of the plan for a store."""
         given = self.arguments
         allow_missing(store, asked=given.get("unsafe_allow_missing_layers", False))
         _collect_backups(store, asked=given.get("old_backups", False))
@@ -116,18 +116,18 @@ class Asked:
             place=None if out is None else _empty_place(out, store),
             inventory=None if inventory is None else _inventory(inventory, store),
             inventory_name=inventory,
-            allowed_fraction=MOST if fraction is None else fraction,
+            allowed_fraction=MAX_FRACTION if fraction is None else fraction,
             delete_expired_tags=given.get("delete_expired_tags", False),
             delete_expired_branches=given.get("delete_expired_branches", False),
         )
 
 
 WITH_RULES = (RunKind.COLLECT, RunKind.HISTORY_ONLY)
-"""The kinds of runs that a retention policy is for."""
+"""Kinds of runs with a retention policy."""
 
 
 def removal_for(store: Store, arguments: ApplyArguments) -> Removal:
-    """How an apply removes objects of a store."""
+    """Return the method by which an apply removes objects of a store."""
     asked, markers = arguments.get("quarantine"), arguments.get("markers", False)
     if asked is None:
         asked = store.quarantine_by_default or markers
@@ -144,7 +144,7 @@ def removal_for(store: Store, arguments: ApplyArguments) -> Removal:
 
 
 def limits_of(arguments: ApplyArguments) -> Limits:
-    """The most that an apply may take."""
+    """Return the limits of an apply."""
     size = arguments.get("max_bytes")
     if isinstance(size, str):
         size = parse_size("max_bytes", size)
@@ -152,7 +152,7 @@ def limits_of(arguments: ApplyArguments) -> Limits:
 
 
 def to_timedelta(age: Age, name: str) -> timedelta:
-    """A length of time; months and years are counted back from now."""
+    """Convert an age; months and years are counted back from now."""
     if isinstance(age, timedelta):
         if age < timedelta(0):
             raise InvalidInput(f"{name} is negative: {age}")
@@ -168,7 +168,7 @@ def to_timedelta(age: Age, name: str) -> timedelta:
 
 
 def parse_size(name: str, text: str) -> int:
-    """A number of bytes: MB are a million, MiB and M are 1024 times 1024."""
+    """Parse a number of bytes: MB are a million, MiB and M are 1024 times 1024."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise InvalidInput(
@@ -184,7 +184,7 @@ def parse_size(name: str, text: str) -> int:
 
 
 def check_past(policy: Policy) -> None:
-    """Refuse an instant yet to come: every commit is older, so none would be kept for its age."""
+    """Refuse an ``older_than`` in the future: every commit is older."""
     now = SystemClock().now()
     for rules in (policy.default, *(rules for _, rules in policy.matches)):
         if isinstance(rules.older_than, datetime) and rules.older_than > now:
@@ -204,7 +204,7 @@ def _kind(name: str) -> RunKind:
 
 
 def _check_kind(request: RunRequest, policy: Policy | None) -> None:
-    """Refuse options that do not go with the kind of run."""
+    """Refuse options of other kinds of runs."""
     of_kind: dict[str, tuple[bool, Callable[[RunKind], bool]]] = {
         "a policy": (policy is not None, lambda kind: kind in WITH_RULES),
         "refs": (bool(request.refs), lambda kind: kind is RunKind.HISTORY_ONLY),
@@ -217,7 +217,7 @@ def _check_kind(request: RunRequest, policy: Policy | None) -> None:
 
 
 def allow_missing(store: Store, *, asked: bool) -> None:
-    """Tell a store that what is missing is lost for good, if a person said so."""
+    """Allow a store to treat missing layers or snapshots as lost, on request."""
     if not asked:
         return
     if not isinstance(store, NeedsOtherSnapshots):
@@ -229,7 +229,7 @@ def allow_missing(store: Store, *, asked: bool) -> None:
 
 
 def _collect_backups(store: Store, *, asked: bool) -> None:
-    """Tell a store that old copies may go, if a person said so."""
+    """Allow a store to collect old copies, on request."""
     if not asked:
         return
     if not isinstance(store, KeepsBackups):

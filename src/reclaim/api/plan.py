@@ -1,4 +1,4 @@
-"""A plan: the objects that would be deleted, and why."""
+"""A plan: the objects to delete, and why."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from reclaim.api.options import ApplyArguments, allow_missing, limits_of, remova
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import InvalidInput
 from reclaim.globs import check_globs
+from reclaim.ids import short
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.apply.finished_plan import settle_plan
+from reclaim.run.apply.finished_plan import finish_without_apply
 from reclaim.run.apply.trust import check_digest
-from reclaim.run.plan.found_plan import FoundPlan, find_plan_anywhere
 from reclaim.run.plan.plan_document import Group, PlanDocument
+from reclaim.run.plan.plan_location import LocatedPlan, find_plan_anywhere
 from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.registry import check_planned
 from reclaim.text import size
@@ -42,19 +43,19 @@ class PlanSummary:
     """The figures of a plan."""
 
     objects: int
-    """Objects that an apply deletes."""
+    """Number of objects to delete."""
     bytes: int
     all_objects: int
-    """Objects that the plan looked at."""
+    """Number of objects the plan looked at."""
     all_bytes: int
     by_reason: Mapping[str, Total]
-    """Objects that an apply deletes, by the reason."""
+    """Objects to delete, by reason."""
     kept_by_reason: Mapping[str, Total]
-    """Objects that stay, by the reason."""
+    """Objects to keep, by reason."""
     expired: int
-    """Commits that the policy does not keep."""
+    """Commits not kept by the policy."""
     dead: int
-    """Commits that nothing reaches."""
+    """Unreachable commits."""
     warnings: Sequence[str]
 
     @classmethod
@@ -73,10 +74,10 @@ class PlanSummary:
 
 
 class Plan:
-    """A plan, where it was written. It deletes nothing until ``apply`` is called."""
+    """A plan of a store. Nothing is deleted until ``apply`` is called."""
 
     def __init__(
-        self, found: FoundPlan, store: OpenStore | None = None, *, not_recorded: str | None = None
+        self, found: LocatedPlan, store: OpenStore | None = None, *, not_recorded: str | None = None
     ) -> None:
         self._found = found
         self._store = store
@@ -86,13 +87,13 @@ class Plan:
     def __repr__(self) -> str:
         figures = self.summary
         return (
-            f"<Plan {self.run_id[:12]} of {self.document.store.name}: "
+            f"<Plan {short(self.run_id)} of {self.document.store.name}: "
             f"{figures.objects:,} objects, {size(figures.bytes)}>"
         )
 
     @property
     def run_id(self) -> str:
-        """The id of the run that applies the plan."""
+        """Id of the run, for the plan and its apply."""
         return self.document.run
 
     @property
@@ -112,11 +113,11 @@ class Plan:
 
     @property
     def document(self) -> PlanDocument:
-        """Everything that the plan says, but for the lists of objects and commits."""
+        """The plan without the lists of objects and commits."""
         return self._found.document
 
     @property
-    def found(self) -> FoundPlan:
+    def found(self) -> LocatedPlan:
         return self._found
 
     @cached_property
@@ -124,19 +125,19 @@ class Plan:
         return PlanSummary.of(self.document)
 
     def objects(self) -> pa.Table:
-        """Every object that an apply deletes: address, path, size, kind, branch, last_modified
-        and reason. ``iter_objects`` keeps one file of the plan in memory at a time."""
+        """Return every object to delete: address, path, size, kind, branch, last_modified and
+        reason. ``iter_objects`` needs less memory."""
         tables = list(self.iter_objects())
         return pa.concat_tables(tables) if tables else _EMPTY.empty_table()
 
     def iter_objects(self) -> Iterator[pa.Table]:
-        """The same, one file of the plan after the other."""
+        """Iterate over the objects to delete, a file of the plan at a time."""
         for file in self.document.files:
             table = self._found.read(file, COLUMNS)
             yield table.rename_columns({"belongs_to": "branch"}).cast(_EMPTY)
 
     def commits(self) -> pa.Table:
-        """Every commit or snapshot: its parents, its verdict and the reasons for it."""
+        """Return every commit or snapshot with its parents, its verdict and the reasons."""
         return self._found.read(self.document.snapshots, _COMMIT_COLUMNS)
 
     def apply(
@@ -148,10 +149,10 @@ class Plan:
         before_change: Callable[[], object] | None = None,
         **options: Unpack[ApplyArguments],
     ) -> Run:
-        """Delete the objects of the plan, or move them to quarantine, skipping any that are
-        referenced again. Safe to run again.
+        """Delete the objects of the plan, or move them to quarantine, except objects referenced
+        again. Safe to run again.
 
-        Objects that match a glob of ``exclude`` stay. ``digest`` refuses any other plan.
+        Objects with a path or address matching ``exclude`` stay. ``digest`` refuses any other plan.
         ``before_change`` is called once all checks have passed; an error there changes nothing.
         """
         from reclaim.api.run import Run
@@ -173,7 +174,7 @@ class Plan:
         limits.check(document, hint="nothing was changed; review the plan, or allow more")
         allow_missing(store, asked=unsafe_allow_missing_layers)
         removal = DELETE if edits_only else removal_for(store, options)
-        settled = settle_plan(
+        settled = finish_without_apply(
             store, self.place, document, digest=asked, removal=removal, exclude=globs
         )
         if settled is not None:

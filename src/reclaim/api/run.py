@@ -1,4 +1,4 @@
-"""A run: something that changed the history of a store or deleted objects."""
+"""A run: a change of the history of a store, or a deletion of objects."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from reclaim.api.options import allow_missing
 from reclaim.errors import InvalidInput, NotFound
+from reclaim.ids import short
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.finished_plan import FinishedPlan
 from reclaim.run.purge.purge import Purged, purge
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 SHORTEST = 4
-"""How many digits of an id are enough, if no other run has them."""
-SHOWN = 12
+"""Fewest digits of an id to name a run."""
 OTHER_STORE = "a run of another store than the catalog's needs --store SCHEME:LOCATION"
 
 _WHOLE = re.compile(r"[0-9a-f]{32}")
@@ -31,7 +31,7 @@ _START = re.compile(r"[0-9a-f]+")
 
 
 class Run:
-    """A run of a store, as its record tells."""
+    """A run of a store, from its record."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Run:
         self._store = store
         self.record = record
         self.applied = applied
-        """The result, of a run that was applied just now."""
+        """Result of an apply in this process."""
         self.settled = settled
         """Set if the apply had nothing to do."""
 
@@ -56,7 +56,7 @@ class Run:
         *,
         settled: FinishedPlan | None = None,
     ) -> Run:
-        """The run of an id, which must be recorded."""
+        """Return the run of a recorded id."""
         record = store.store.find_run(run_id)
         if record is None:
             raise NotFound(f"there is no run {run_id} of {store.name}", hint="see `reclaim runs`")
@@ -64,7 +64,7 @@ class Run:
 
     def __repr__(self) -> str:
         return (
-            f"<Run {self.id[:SHOWN]} of {self._store.name}: {self.kind}, {self.phase}, "
+            f"<Run {short(self.id)} of {self._store.name}: {self.kind}, {self.phase}, "
             f"{self.objects:,} objects, {size(self.bytes)}>"
         )
 
@@ -94,7 +94,7 @@ class Run:
 
     @property
     def objects(self) -> int:
-        """Objects that the run deleted or moved to quarantine."""
+        """Objects deleted or moved to quarantine."""
         return self.record.counts.objects
 
     @property
@@ -103,7 +103,7 @@ class Run:
 
     @property
     def quarantined_until(self) -> datetime | None:
-        """When a purge may delete what the run moved to quarantine; None without a quarantine."""
+        """End of the quarantine; None without a quarantine."""
         return self.record.quarantine.until if self.record.quarantine else None
 
     def undo(self) -> Undone:
@@ -116,7 +116,7 @@ class Run:
         return done
 
     def purge(self, *, unsafe_allow_missing_layers: bool = False) -> Purged | None:
-        """Delete for good what the run moved to quarantine, although its time is not over."""
+        """Delete quarantined objects for good, before the end of the quarantine."""
         opened = self._store
         allow_missing(opened.store, asked=unsafe_allow_missing_layers)
         with opened.work.begin() as (engine, watch):
@@ -129,12 +129,12 @@ class Run:
 
 
 def is_whole(name: str) -> bool:
-    """Whether a name is a run's whole id."""
+    """Return whether a name is a complete id."""
     return _WHOLE.fullmatch(name) is not None
 
 
 def find_id(stores: Sequence[Store], name: str) -> str:
-    """The id of the only run of some stores that a name fits: an id, its start, or ``latest``."""
+    """Return the id of a run of some stores by its id, the start of its id, or ``latest``."""
     if is_whole(name):
         return name
     if name != LATEST and not (_START.fullmatch(name) and len(name) >= SHORTEST):
@@ -162,4 +162,4 @@ def find_id(stores: Sequence[Store], name: str) -> str:
 
 
 def _described(store: Store, run: RunRecord) -> str:
-    return f"{run.id[:SHOWN]} ({run.kind} of {store.name}, {run.started_at:%Y-%m-%d %H:%M:%S} UTC)"
+    return f"{short(run.id)} ({run.kind} of {store.name}, {run.started_at:%Y-%m-%d %H:%M:%S} UTC)"

@@ -23,6 +23,7 @@ from reclaim.api.options import (
     to_timedelta,
 )
 from reclaim.api.plan import Plan
+from reclaim.api.plan_names import find_named, is_location
 from reclaim.api.run import Run, find_id
 from reclaim.api.work import EngineChoice, EngineName, ShowProgress, Work, make_work
 from reclaim.errors import InvalidInput, LeaseLapsed, NotFound, Refused
@@ -34,9 +35,9 @@ from reclaim.policy.stored import text_of
 from reclaim.renewal import Renewal
 from reclaim.run.gc import collect
 from reclaim.run.lifecycle.rules import find_lifecycle, keeping_lifecycle, store_lifecycle
-from reclaim.run.plan.found_plan import FoundPlan, find_plan
+from reclaim.run.plan.plan_location import LocatedPlan, find_plan
 from reclaim.run.plan.stored_policy import find_stored, store_policy
-from reclaim.run.purge.purge import Purged, due, purge
+from reclaim.run.purge.purge import Purged, find_due, purge
 from reclaim.run.requests import RunKind, find_skip_reason, plan_request
 from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.abilities import HoldsLeases
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GcResult:
-    """The result of plan and apply in one go."""
+    """Result of a plan and its apply in a single call."""
 
     plan: Plan | None
     run: Run | None
@@ -61,7 +62,7 @@ class GcResult:
 
 
 class OpenStore:
-    """A store that is open: make plans for it, and look at its runs.
+    """An open store: make plans, and look at runs.
 
     with reclaim.open_store("sales") as store:
         plan = store.plan(reclaim.Policy(keep_last=30))
@@ -73,7 +74,7 @@ class OpenStore:
         self, store: Store, work: Work, *, close: Callable[[], object] = lambda: None
     ) -> None:
         self.store = store
-        """The interface that authors of stores implement."""
+        """Interface implemented by authors of stores."""
         self.work = work
         self._close = close
 
@@ -88,7 +89,7 @@ class OpenStore:
 
     @property
     def uid(self) -> str:
-        """The name that no other store has."""
+        """Unique name of the store."""
         return self.store.uid
 
     def __repr__(self) -> str:
@@ -114,19 +115,22 @@ class OpenStore:
     def plan(self, policy: Policy | None = None, **options: Unpack[PlanArguments]) -> Plan:
         """Find unreferenced objects and expired commits and write a plan. Deletes nothing.
 
-        Without a policy the one that is stored with the store applies; ``Policy()`` expires
-        nothing. The options are those of ``PlanArguments``.
+        Without a policy, the stored policy applies; ``Policy()`` expires nothing. For the
+        options see ``PlanArguments``.
         """
         asked = Asked.of(policy, options)
         chosen = asked.options(self.store)
         with self.work.begin(local=_edits_only(asked)) as (engine, watch):
             made = plan_request(self.store, engine, chosen, asked.request, watcher=watch)
-        found = FoundPlan.at(made.place, made.document)
+        found = LocatedPlan.at(made.place, made.document)
         return Plan(found, self, not_recorded=made.not_recorded)
 
-    def open_plan(self, location: str) -> Plan:
-        """Open a plan of this store, to apply it: it must be where it was written."""
-        return Plan(FoundPlan.at(*find_plan(location)), self)
+    def open_plan(self, name: str) -> Plan:
+        """Open a plan of this store, to apply it: by the id of its run, the start of the id,
+        ``latest``, or the folder or URL where it was written."""
+        if is_location(name):
+            return Plan(LocatedPlan.at(*find_plan(name)), self)
+        return Plan(find_named([self.store], name).find(), self)
 
     def gc(
         self,
@@ -138,7 +142,7 @@ class OpenStore:
         max_bytes: int | str | None = None,
         **options: Unpack[PlanArguments],
     ) -> GcResult:
-        """Plan and apply in one go. The options are those of ``plan`` and of ``Plan.apply``."""
+        """Plan and apply in a single call, with the options of ``plan`` and of ``Plan.apply``."""
         return self.gc_with(
             Asked.of(policy, options),
             ApplyArguments(
@@ -152,9 +156,10 @@ class OpenStore:
     def gc_with(
         self, asked: Asked, applying: ApplyArguments, *, among_many: bool = False
     ) -> GcResult:
-        """The same, of options that were read before.
+        """Plan and apply with options read before.
 
-        ``among_many`` skips a store without rules for the kind of run, which alone is an error.
+        ``among_many`` skips a store without rules for the kind of run. For a single store the
+        missing rules are an error.
         """
         edits_only = _edits_only(asked)
         removal = DELETE if edits_only else removal_for(self.store, applying)
@@ -173,7 +178,7 @@ class OpenStore:
             )
         plan = run = None
         if done.plan is not None:
-            found = FoundPlan.at(done.plan.place, done.plan.document)
+            found = LocatedPlan.at(done.plan.place, done.plan.document)
             plan = Plan(found, self, not_recorded=done.plan.not_recorded)
         if done.applied is not None:
             run = Run.of(self, done.applied.run, done.applied)
@@ -188,17 +193,17 @@ class OpenStore:
         return Run.of(self, find_id([self.store], name))
 
     def due(self, *, older_than: Age | None = None) -> list[Run]:
-        """The runs whose quarantine a purge would end."""
+        """Return the runs with a quarantine to purge."""
         age = None if older_than is None else to_timedelta(older_than, "older_than")
-        return [Run(self, record) for record in due(self.store, age)]
+        return [Run(self, record) for record in find_due(self.store, age)]
 
     def purge(
         self, *, older_than: Age | None = None, unsafe_allow_missing_layers: bool = False
     ) -> Purged | None:
-        """Delete for good what runs moved to quarantine, once their time is over, or if they did
-        so longer ago than ``older_than``. None if there is nothing to purge."""
+        """Delete quarantined objects for good after the end of their quarantine, or objects
+        quarantined longer than ``older_than``. None if there is nothing to purge."""
         age = None if older_than is None else to_timedelta(older_than, "older_than")
-        if not due(self.store, age):
+        if not find_due(self.store, age):
             return None
         allow_missing(self.store, asked=unsafe_allow_missing_layers)
         with self.work.begin() as (engine, watch):
@@ -208,12 +213,12 @@ class OpenStore:
 
     @property
     def policy(self) -> Policy | None:
-        """The retention policy that is stored with the store."""
+        """Stored retention policy."""
         stored = find_stored(self.store)
         return None if stored is None else stored.policy
 
     def set_policy(self, policy: Policy, *, set_by: str | None = None) -> None:
-        """Store a retention policy, in place of the one that there is."""
+        """Store a retention policy, and replace an earlier policy."""
         store_policy(self.store, text_of(policy), policy, set_by=set_by or _login())
 
     def unset_policy(self) -> None:
@@ -222,11 +227,11 @@ class OpenStore:
 
     @property
     def lifecycle_rules(self) -> LifecyclePolicy:
-        """The lifecycle rules that are stored with a repository."""
+        """Stored lifecycle rules of a repository."""
         return find_lifecycle(self.store).policy
 
     def set_lifecycle_rules(self, text: str, *, set_by: str | None = None) -> None:
-        """Store lifecycle rules, a text in JSON or YAML, in place of those that there are."""
+        """Store lifecycle rules in JSON or YAML, and replace earlier rules."""
         store_lifecycle(self.store, text, read_lifecycle(text), set_by=set_by or _login())
 
     def unset_lifecycle_rules(self) -> None:
@@ -239,11 +244,11 @@ class OpenStore:
     def lease(
         self, commit: str, *, length: Age = timedelta(hours=2), holder: str | None = None
     ) -> Iterator[Lease]:
-        """Keep a commit or snapshot, and everything that it needs, while the block runs.
+        """Keep a commit or snapshot with all its objects while the block runs.
 
-        The lease is renewed in the background, and released at the end. If the process dies it
-        lapses after ``length``. A lease that could not be renewed in time ends the block with
-        ``LeaseLapsed``. To read a commit of a catalog use ``Repository.lease``.
+        The lease is renewed in the background, and released at the end. After the
+        death of the process it lapses after ``length``. If a renewal fails for so long, the block
+        ends with ``LeaseLapsed``. To read a commit of a catalog use ``Repository.lease``.
         """
         store = self._with_leases()
         lasting = to_timedelta(length, "length")
@@ -254,7 +259,7 @@ class OpenStore:
         renewal.start(lasting / 3)
         try:
             yield lease
-            renewed.check(renewal.why())
+            renewed.check(renewal.failure_text())
         finally:
             renewal.close()
             with suppress(NotFound):
@@ -265,7 +270,7 @@ class OpenStore:
         return self.store.leases()
 
     def release_lease(self, lease_id: str) -> None:
-        """Release a lease of somebody who does not need it any more."""
+        """Release a lease before it lapses."""
         self._with_leases().release_lease(lease_id)
 
     def lock_state(self) -> LockState | None:
@@ -273,7 +278,7 @@ class OpenStore:
         return self.store.lock_state()
 
     def release_lock(self) -> datetime | None:
-        """Release the lock of a run that died on this machine; returns when it is free."""
+        """Release the lock of a dead run of this machine; return when the lock is free."""
         seen = self.store.lock_state()
         return None if seen is None else self.store.release_lock(seen)
 
@@ -293,12 +298,12 @@ def open_store(
     spark: SparkSession | None = None,
     progress: ShowProgress = None,
 ) -> OpenStore:
-    """Open a store by its name, as the command line takes it: a repository of the catalog, or
+    """Open a store by its name on the command line: a repository of the catalog, or
     ``SCHEME:LOCATION`` such as ``icechunk:s3://bucket/weather``.
 
-    ``spark`` is a session of the caller, which is used and left open. Without any, a local session
-    starts when a run needs it; ``engine="local"`` needs no Java, for at most a million objects.
-    ``progress`` is a function that is called with readings, or ``"rich"`` for a bar.
+    ``spark`` is a session of the caller, which stays open. Without it, a local session starts when
+    a run needs Spark; ``engine="local"`` needs no Java and handles at most a million objects.
+    ``progress`` is a function to call with readings, or ``"rich"`` for a bar.
     """
     if spark is not None and engine != "spark":
         raise InvalidInput("a Spark session is for the engine spark, not for " + repr(engine))
@@ -330,7 +335,7 @@ def list_stores(
 ) -> list[str]:
     """The names of all repositories of a catalog, or of all stores at ``SCHEME:LOCATION``.
 
-    A deleted repository that may have something left to collect is named by its uid.
+    A deleted repository with objects left to collect is named by its uid.
     """
     if location is not None:
         return [named.name for named in find_several(location)]
@@ -344,7 +349,7 @@ def list_stores(
 def _open_catalog(
     catalog: str | Path | Catalog | None,
 ) -> tuple[Catalog, Callable[[], object]]:
-    """A catalog, and how it is closed: one that the caller has opened stays open."""
+    """Return a catalog and its close function. A catalog opened by the caller stays open."""
     if catalog is None or isinstance(catalog, str | Path):
         opened = open_catalog(catalog)
         return opened, opened.close
@@ -352,7 +357,7 @@ def _open_catalog(
 
 
 class _Renewed:
-    """A lease that is renewed, and since when it lasts."""
+    """A lease with the time of its last renewal."""
 
     def __init__(self, store: HoldsLeases, lease: Lease, since: float) -> None:
         self._store = store
@@ -365,7 +370,7 @@ class _Renewed:
         self._since = began
 
     def check(self, why: str) -> None:
-        """Fail if it was not renewed in time: what it held may be collected by now."""
+        """Fail unless the lease was renewed in time: its objects may be collected by now."""
         if monotonic() - self._since >= self._lease.length.total_seconds():
             raise LeaseLapsed(
                 f"the lease on {self._lease.snapshot} was not renewed in time{why}",
@@ -378,7 +383,7 @@ def _edits_only(asked: Asked) -> bool:
 
 
 def _login() -> str:
-    """The name of the user of this process, as far as the system knows."""
+    """Return the login name of the user of this process."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -1,4 +1,4 @@
-"""The engine of a call, and who watches its progress."""
+"""Engine and progress of a call."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 EngineName = Literal["spark", "local"]
 ENGINES: tuple[EngineName, ...] = ("spark", "local")
 ShowProgress = Callable[[Progress], object] | Literal["rich"] | None
-"""A function that is called with each reading, a bar of rich, or nothing."""
+"""A function to call with each reading, a bar of rich, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """Where the work of a run is done."""
+    """The engine for a run, with its settings."""
 
     name: EngineName = "spark"
     session: SparkSession | None = None
-    """A session of the caller; without any, one is built when a run needs it."""
+    """Session of the caller. Without it, a session starts when a run needs Spark."""
     master: str | None = None
     remote: str | None = None
     tasks: int | None = None
-    """How many tasks a large job is cut into; by default two for each core."""
+    """Number of tasks of a large job; by default two for each core."""
     silent: bool = True
-    """Whether Java writes nothing to standard output."""
+    """Whether to discard the standard output of Java."""
 
     def make(self, watch: Watch) -> Engine:
-        """The engine. Spark starts when the run needs it."""
+        """Make the engine. Spark starts when the run needs it."""
         if self.name not in ENGINES:
             raise InvalidInput(
                 f"there is no engine {self.name!r}", hint=f"choose {' or '.join(ENGINES)}"
@@ -67,7 +67,7 @@ class EngineChoice:
         return SparkEngine(start, tasks=self.tasks, metered=measure)
 
     def build_session(self) -> SparkSession:
-        """A Spark session as these settings name it, or the session of this process."""
+        """Build a Spark session with these settings, or return the session of this process."""
         with hint_if_missing():
             from reclaim.engine.spark.session import build_session
 
@@ -75,14 +75,14 @@ class EngineChoice:
 
 
 def make_local() -> Engine:
-    """The engine of this process, for runs that need no other."""
+    """Make the in-process engine."""
     from reclaim.engine.local.engine import LocalEngine
 
     return LocalEngine()
 
 
 class Work:
-    """Where the runs of some calls are done, and who watches them."""
+    """Engine and watch for the runs of a caller."""
 
     def __init__(
         self,
@@ -95,9 +95,9 @@ class Work:
 
     @contextmanager
     def begin(self, *, local: bool = False) -> Iterator[tuple[Engine, Watch]]:
-        """The engine and the watch of a run. A run inside the block of another has the same.
+        """Yield the engine and the watch of a run; a run inside the block of another shares them.
 
-        ``local`` is for a run that lists nothing: it needs neither Spark nor Java.
+        ``local`` is for a run without a listing, which needs neither Spark nor Java.
         """
         if self._current is not None:
             engine, watch = self._current
@@ -115,7 +115,7 @@ class Work:
 
 
 def make_work(engine: EngineChoice, progress: ShowProgress) -> Work:
-    """The work of somebody who calls from Python."""
+    """Make the engine and the watch for a caller from Python."""
 
     @contextmanager
     def watching() -> Iterator[Watch]:
@@ -146,7 +146,7 @@ def _face(progress: ShowProgress) -> Iterator[Face]:
 
 @contextmanager
 def hint_if_missing() -> Iterator[None]:
-    """Tell how Spark is installed where it is missing."""
+    """Add a hint on the installation of Spark to an import error."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -15,6 +15,7 @@ from reclaim.catalog import addresses, names, root_marker
 from reclaim.catalog.collection.clones.homes import REGISTERED, Home
 from reclaim.catalog.content.tree import ContainerReader
 from reclaim.catalog.database import migrations
+from reclaim.catalog.database.locations import database_url
 from reclaim.catalog.database.schema import (
     TokenState,
     branches,
@@ -43,13 +44,12 @@ from reclaim.renewal import Renewal
 from reclaim.safety import SAFETY
 from reclaim.storage import ObjectStorage, Storage, make_folder
 from reclaim.storage.clocks import check_clock
-from reclaim.urls import check_path, normalize
+from reclaim.urls import normalize
 
 if TYPE_CHECKING:
     from reclaim.catalog.reaping.backlog import Backlog
     from reclaim.catalog.reaping.reaper import Reaped
 
-DATABASE_FILE = "catalog.db"
 STORAGE_FOLDER = "objects"
 _BESIDE = "beside the database"
 
@@ -395,17 +395,6 @@ class Catalog:
             externals=self._externals,
             home=self.home,
         )
-
-
-def database_url(location: str | Path) -> str:
-    """Return the database URL for a catalog's location."""
-    text = str(location)
-    if not text.strip():
-        raise InvalidInput("the location of the catalog is empty", hint="pass a folder or a URL")
-    if "://" in text:
-        return text
-    check_path(text)
-    return f"sqlite:///{Path(text).expanduser().absolute() / DATABASE_FILE}"
 
 
 def _named(name: str) -> Select[Any]:

@@ -125,13 +125,36 @@ class Repository:
             return commits.resolve(connection, self.uid, ref)
 
     def log(
-        self, ref: str | None = None, *, first_parent: bool = False, limit: int | None = None
+        self,
+        ref: str | None = None,
+        *,
+        path: str = "",
+        first_parent: bool = False,
+        limit: int | None = None,
     ) -> list[Commit]:
-        """Return a commit and its ancestors, newest first, from a single database snapshot."""
+        """Return a commit and its ancestors, newest first, from a single database snapshot.
+
+        With a path, return only commits with a change there against their first parent; a path
+        ending in ``/`` means everything below it.
+        """
+        check_prefix(path)
         with self._workspace.database.read() as connection:
             tip = commits.resolve(connection, self.uid, ref or self.default_branch)
             walk = commits.walk(connection, self.uid, tip, first_parent=first_parent)
-            return list(islice(walk, limit))
+            matching = list(islice(walk, None if path else limit))
+        if not path:
+            return matching
+        return list(islice((commit for commit in matching if self._changed(commit, path)), limit))
+
+    def _changed(self, commit: Commit, path: str) -> bool:
+        """Whether a commit differs from its first parent at a path, or below one with ``/``."""
+        if commit.parents:
+            changed = (change.path for change in self.diff(commit.parents[0], commit.id, path))
+        else:
+            changed = (entry.path for entry in self.at(commit.id).list(path, limit=1).entries)
+        # In path order: the path itself comes before all that start with it.
+        first = next(changed, None)
+        return first is not None and (path.endswith("/") or first == path)
 
     def log_page(
         self, ref: str | None = None, *, after: str = "", limit: int = 1_000

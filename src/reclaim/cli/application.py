@@ -15,6 +15,7 @@ from reclaim.cli.command import (
     CatalogOption,
     JsonOption,
     LogFormatOption,
+    NoHeaderOption,
     QuietOption,
     VerboseOption,
     take_globals,
@@ -58,6 +59,7 @@ def _root(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
     log_format: LogFormatOption = None,
+    no_header: NoHeaderOption = False,
     version: Annotated[
         bool,
         typer.Option(
@@ -75,7 +77,7 @@ def _root(
     if version:
         show_version(as_json=as_json)
         raise typer.Exit
-    take_globals(ctx, catalog, as_json, quiet, verbose, log_format)
+    take_globals(ctx, catalog, as_json, quiet, verbose, log_format, no_header)
 
 
 class _Application(panels.PanelledCommands):

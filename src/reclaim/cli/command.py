@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.models import ParameterInfo
 
 from reclaim.catalog.location import DEFAULT_CATALOG
 from reclaim.cli.config.settings import (
@@ -18,7 +19,8 @@ from reclaim.cli.config.settings import (
     find_settings,
 )
 from reclaim.cli.config.settings import CURRENT as CURRENT_SETTINGS
-from reclaim.cli.options.panels import GLOBAL, SAFETY, PanelledCommand, PanelledGroup
+from reclaim.cli.options.completion import completion_of
+from reclaim.cli.options.panels import GLOBAL, OUTPUT, SAFETY, PanelledCommand, PanelledGroup
 from reclaim.cli.options.verbosity import CURRENT, Verbosity
 from reclaim.cli.progress.logs import logging_to_stderr
 from reclaim.cli.session import Globals, Session, output_for
@@ -74,6 +76,15 @@ LogFormatOption = Annotated[
         rich_help_panel=GLOBAL,
     ),
 ]
+NoHeaderOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-header",
+        help="Leave out the headers of tables.",
+        show_default=False,
+        rich_help_panel=OUTPUT,
+    ),
+]
 YesOption = Annotated[
     bool,
     typer.Option("--yes", "-y", help="Do not ask.", show_default=False, rich_help_panel=SAFETY),
@@ -93,6 +104,7 @@ GLOBAL_OPTIONS: Mapping[str, Any] = {
     "quiet": QuietOption,
     "verbose": VerboseOption,
     "log_format": LogFormatOption,
+    "no_header": NoHeaderOption,
 }
 """Options that every command has, by the field of ``Globals`` that they set."""
 
@@ -121,7 +133,9 @@ def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
         asked = Verbosity.of(settings)
         CURRENT.set(asked)
         session = Session(
-            str(settings["catalog"]), given.catalog is not None, output_for(given.as_json)
+            str(settings["catalog"]),
+            given.catalog is not None,
+            output_for(given.as_json, no_header=given.no_header),
         )
         with logging_to_stderr(asked):
             function(session, **own)
@@ -161,9 +175,11 @@ def take_globals(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
     log_format: LogFormatOption = None,
+    no_header: NoHeaderOption = False,
 ) -> None:
     """Note the global options that stand before a command's name."""
-    ctx.obj = (ctx.obj or Globals()).then(Globals(catalog, as_json, quiet, verbose, log_format))
+    given = Globals(catalog, as_json, quiet, verbose, log_format, no_header)
+    ctx.obj = (ctx.obj or Globals()).then(given)
     if ctx.invoked_subcommand is None:
         if ctx.obj.as_json:
             raise typer.BadParameter("a command is missing", ctx=ctx)
@@ -207,7 +223,7 @@ def _known(flag: str, given: str | None, known: Sequence[str]) -> str | None:
 def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
     group = parameter.annotation
     if not is_dataclass(group):
-        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        yield _parameter(parameter.name, group, parameter.default)
         return
     hints = get_type_hints(group, include_extras=True)
     for field in fields(group):
@@ -217,6 +233,10 @@ def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
 def _parameter(
     name: str, annotation: Any, default: Any = inspect.Parameter.empty
 ) -> inspect.Parameter:
+    for info in getattr(annotation, "__metadata__", ()):
+        if isinstance(info, ParameterInfo) and info.autocompletion is None:
+            metavar = info.metavar if isinstance(info.metavar, str) else None
+            info.autocompletion = completion_of(metavar)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
     )

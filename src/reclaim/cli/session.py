@@ -30,6 +30,7 @@ class Globals:
     quiet: bool = False
     verbose: int = 0
     log_format: str | None = None
+    no_header: bool = False
 
     def then(self, later: Globals) -> Globals:
         return Globals(
@@ -38,6 +39,7 @@ class Globals:
             later.quiet or self.quiet,
             later.verbose or self.verbose,
             later.log_format or self.log_format,
+            later.no_header or self.no_header,
         )
 
 
@@ -133,8 +135,8 @@ def _same(store: Store) -> Store:
     return store
 
 
-def output_for(as_json: bool) -> Output:
-    return JsonOutput() if as_json else ConsoleOutput()
+def output_for(as_json: bool, *, no_header: bool = False) -> Output:
+    return JsonOutput() if as_json else ConsoleOutput(header=not no_header)
 
 
 def login_name() -> str:

@@ -16,7 +16,7 @@ from fsspec.utils import tokenize
 
 from reclaim.catalog import Branch, Catalog, Commit, Entry, ObjectReader, RefPath, RefReader
 from reclaim.catalog import Repository as CatalogRepository
-from reclaim.catalog.catalog import database_url
+from reclaim.catalog.database.locations import database_url
 from reclaim.catalog.location import default_location
 from reclaim.catalog.names import check_path
 from reclaim.errors import Gone, InvalidInput, NotFound

@@ -1,1 +1,1 @@
-"""Progress of runs: readings of each stage, and where they are shown."""
+"""Progress of runs: readings of each stage, and their display."""

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from reclaim.progress.facts import fact
 from reclaim.progress.gauge import Progress
 from reclaim.progress.watch import Nothing
-from reclaim.text import size
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,7 +36,7 @@ def showing_bar(stream: TextIO | None = None) -> Iterator[Bar]:
 
 
 class Bar(Nothing):
-    """A line for each stage that is done, and a bar for the one that runs."""
+    """A line for each finished stage, and a bar for the current stage."""
 
     every = 0.5
 
@@ -54,10 +54,7 @@ class Bar(Nothing):
         )
 
     def end(self, stage: Stage) -> None:
-        facts = ", ".join(
-            size(value) if name == "bytes" else f"{value} {name}"
-            for name, value in stage.facts.items()
-        )
+        facts = ", ".join(fact(name, value, stage.noun) for name, value in stage.facts.items())
         took = f"{stage.seconds:6.1f} s" if stage.seconds else " " * 8
         self._console.print(f"{took}  {stage.name:<16} {facts}", style="dim", markup=False)
         self._progress.update(self._bar, visible=False)

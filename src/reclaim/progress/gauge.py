@@ -1,21 +1,23 @@
-"""The gauge of a stage: a count, a rate and the time left, from what the engine's meter tells."""
+"""Gauge of a stage: count, rate and time left, from the meter of the engine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from reclaim.progress.facts import unit_name
+
 if TYPE_CHECKING:
     from reclaim.engine.base import Meter
     from reclaim.run.record.stages import Stage
 
 SOON = 1.0
-"""Seconds before which a rate would say little."""
+"""Seconds before the first rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a stage is. Without a unit nothing has been counted yet."""
+    """Progress of a stage. Without a unit nothing has been counted yet."""
 
     stage: str
     run: str
@@ -29,12 +31,12 @@ class Progress:
 
     @property
     def rate(self) -> float | None:
-        """How many are done in a second."""
+        """Units done in a second."""
         return self.done / self.seconds if self.done and self.seconds >= SOON else None
 
     @property
     def left(self) -> float | None:
-        """Seconds that the rest will take at this rate."""
+        """Seconds left at this rate."""
         if self.total is None or self.rate is None:
             return None
         return (self.total - self.done) / self.rate
@@ -43,7 +45,7 @@ class Progress:
         if not self.unit:
             return f"at work for {span(self.seconds)}"
         count = f"{self.done:,}" if self.total is None else f"{self.done:,} of {self.total:,}"
-        said = [f"{count} {self.unit}"]
+        said = [f"{count} {unit_name(self.unit)}"]
         if self.rate is not None:
             said.append(f"{self.rate:,.0f}/s" if self.rate >= 10 else f"{self.rate:.1f}/s")
         if self.left is not None:
@@ -51,7 +53,7 @@ class Progress:
         return ", ".join(said)
 
     def fields(self) -> dict[str, object]:
-        """The same for a log."""
+        """Return the reading as fields of a log record."""
         fields: dict[str, object] = {
             "run": self.run,
             "stage": self.stage,
@@ -78,12 +80,12 @@ class Gauge:
             self.attach(meter)
 
     def attach(self, meter: Meter) -> None:
-        """Read this meter: what it tells from now on is of the stage."""
+        """Read this meter; counts from now on belong to the stage."""
         self._before = meter.units().get(self.stage.unit, 0)
         self._meter = meter
 
     def read(self, now: float) -> Progress:
-        """The progress that tasks have told; where they told none, how many have finished."""
+        """Return the units reported by tasks, or else the number of finished tasks."""
         reading = Progress(self.stage.name, self.stage.run, now - self._began)
         if self._meter is None:
             return reading

@@ -1,4 +1,4 @@
-"""Watch a run: tell a face how far each stage is, from a thread of its own."""
+"""Watch a run: report the progress of each stage from a background thread."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from reclaim.run.record.stages import Stage
 
 SECONDS = 60.0
-"""Seconds between two readings, unless a face wants another interval."""
+"""Default seconds between two readings."""
 
 
 class Face(Protocol):
-    """Where readings are shown."""
+    """Display of readings."""
 
     every: float
     """Seconds between two readings."""
@@ -35,7 +35,7 @@ class Face(Protocol):
 
 
 class Watch:
-    """Tells a face how far each stage of a run is, from a thread of its own."""
+    """Reports the progress of each stage to a face, from a background thread."""
 
     def __init__(self, face: Face) -> None:
         self._face = face
@@ -66,11 +66,11 @@ class Watch:
             self._face.begin(self._gauges[-1].stage)
 
     def tell(self, line: str) -> None:
-        """Show a line on the work of several runs: a store that is done."""
+        """Show a line, such as the result of a store among several."""
         self._face.tell(printable(line))
 
     def tick(self) -> None:
-        """Show how far the stage is that runs now."""
+        """Show the progress of the current stage."""
         gauges = self._gauges
         if gauges:
             self._face.show(gauges[-1].read(monotonic()))

@@ -17,7 +17,7 @@ from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, from_micros, to_micros
 from reclaim.errors import LockLost
 from reclaim.ids import new_uid
-from reclaim.lock import LENGTH, REQUEST, TASKS, LockState, TimedLock, lock_changed, taken
+from reclaim.lock import LENGTH, REQUEST, TASKS, LockState, TimedLock, lock_changed, lock_taken
 from reclaim.process import Process
 
 
@@ -160,7 +160,7 @@ def _take(
         return
     state = _state(row)
     if from_micros(now) < state.free_at:
-        raise taken("repository", state)
+        raise lock_taken("repository", state)
     connection.execute(update(locks).where(locks.c.repo_uid == uid).values(**values))
 
 

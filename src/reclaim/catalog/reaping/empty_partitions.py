@@ -23,7 +23,7 @@ from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.staging.tokens import partitions_in_flight
 from reclaim.clock import MICROSECOND, Clock, to_micros
 from reclaim.safety import SAFETY
-from reclaim.storage import Storage, is_relic
+from reclaim.storage import Storage, is_leftover
 from reclaim.urls import is_odd
 
 LOOKED_INTO = 200
@@ -70,7 +70,9 @@ def _with_objects(storage: Storage, repo_uid: str, names: Collection[str]) -> se
             folders.setdefault(name, []).append(folder)
     looked_into = random.sample(sorted(folders), min(LOOKED_INTO, len(folders)))
     empty = {
-        name for name in looked_into if all(is_relic(storage, folder) for folder in folders[name])
+        name
+        for name in looked_into
+        if all(is_leftover(storage, folder) for folder in folders[name])
     }
     return folders.keys() - empty
 

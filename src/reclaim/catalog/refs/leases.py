@@ -188,7 +188,9 @@ class LeaseHandle:
         self._held = held
         # Python may collect garbage in the middle of any transaction, where no other may begin.
         # So the end of use is only recorded here; the renewal thread releases the lease.
-        self._unused = weakref.finalize(self, leases.renewal.soon, partial(leases.end_use, held))
+        self._unused = weakref.finalize(
+            self, leases.renewal.run_soon, partial(leases.end_use, held)
+        )
         self._unused.atexit = False
 
     @property

@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from reclaim.cli.command import YesOption, command
-from reclaim.cli.options.found_plan import PlanArgument, shown
+from reclaim.cli.options.found_plan import (
+    PlanArgument,
+    PlanStoreOption,
+    open_to_apply,
+    shown,
+    to_show,
+)
 from reclaim.cli.options.kinds import HISTORY_ONLY, flag, given_options
 from reclaim.cli.options.limits import LimitOptions
 from reclaim.cli.options.missing import MissingOption
-from reclaim.cli.options.panels import KEEP, LOOK_AT, SAFETY
+from reclaim.cli.options.panels import KEEP, SAFETY
 from reclaim.cli.options.quarantining import QuarantineOptions
 from reclaim.cli.options.store_names import store_option
 from reclaim.cli.running import RunOptions
@@ -23,6 +29,7 @@ from reclaim.cli.views.documents import AppliedDocument, ApplyDocument
 from reclaim.cli.views.output import Block
 from reclaim.cli.views.plan_history import read_history
 from reclaim.errors import InvalidInput
+from reclaim.ids import short
 from reclaim.text import size
 
 if TYPE_CHECKING:
@@ -42,16 +49,7 @@ def apply(
     running: RunOptions,
     quarantining: QuarantineOptions,
     limiting: LimitOptions,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar="STORE",
-            help="The store that the plan is for. Needed for one that is not of the catalog."
-            " Write it as SCHEME:LOCATION.",
-            show_default=False,
-            rich_help_panel=LOOK_AT,
-        ),
-    ] = None,
+    store: PlanStoreOption = None,
     digest: Annotated[
         str | None,
         typer.Option(
@@ -74,34 +72,34 @@ def apply(
     unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete the objects in a plan, skipping any that are referenced again. Safe to run again.
+    """Delete the objects in a plan that are still unreferenced.
 
-    A plan of --history-only edits the history, and deletes nothing.
+    Example: reclaim apply latest
+
+    Objects that are referenced again stay. A plan of --history-only edits the history, and deletes
+    nothing. Safe to run again after an interruption.
     """
     from reclaim.api.options import ApplyArguments, limits_of
     from reclaim.api.plan import Plan
     from reclaim.api.store import OpenStore
     from reclaim.globs import check_globs
     from reclaim.run.apply.trust import check_digest
-    from reclaim.run.plan.found_plan import FoundPlan, find_plan
 
     if digest is not None:
         check_digest(digest)
     globs = check_globs(exclude or ())
     limits = limiting.read()
-    place, document = find_plan(plan)
-    edit_only = document.history_only is not None
-    if edit_only:
-        for group in (quarantining, limiting):
-            for option in given_options(group):
-                raise InvalidInput(f"{flag(option)} does not go with a plan of {HISTORY_ONLY}")
-        if globs:
-            raise InvalidInput(f"--exclude does not go with a plan of {HISTORY_ONLY}")
-    limits_of(limits).check(
-        document, hint=f"nothing was changed; review it: reclaim show {shown(place)}"
-    )
-    named = document.store
-    with session.planned(store, named.kind, named.name, named.uid) as opened:
+    with open_to_apply(session, plan, store) as (found, opened):
+        document = found.document
+        edit_only = document.history_only is not None
+        if edit_only:
+            for group in (quarantining, limiting):
+                for option in given_options(group):
+                    raise InvalidInput(f"{flag(option)} does not go with a plan of {HISTORY_ONLY}")
+            if globs:
+                raise InvalidInput(f"--exclude does not go with a plan of {HISTORY_ONLY}")
+        review = f"reclaim show {to_show(document, found.place)}"
+        limits_of(limits).check(document, hint=f"nothing was changed; review it: {review}")
         arguments = ApplyArguments() if edit_only else quarantining.arguments(opened, limits)
         quarantined = bool(not edit_only and quarantining.removal(opened).name)
 
@@ -109,7 +107,7 @@ def apply(
             action = _action(document, opened.name, globs, quarantined=quarantined)
             session.confirm(action, yes=yes)
 
-        run = Plan(FoundPlan.at(place, document), OpenStore(opened, running.work())).apply(
+        run = Plan(found, OpenStore(opened, running.work())).apply(
             digest=digest,
             exclude=globs,
             unsafe_allow_missing_layers=unsafe_allow_missing_layers,
@@ -168,7 +166,8 @@ class ApplyAnswer:
         if self.planned.history_only is not None:
             yield from self._edit_notes()
             return
-        undo = f"reclaim undo {self.applied.run}{store_option(self.store.kind, self.store.uid)}"
+        option = store_option(self.store.kind, self.store.uid)
+        undo = f"reclaim undo {short(self.applied.run)}{option}"
         if compared := self.applied.summary().get("compared"):
             yield f"Note: {compared}."
         if self.applied.dropped:
@@ -204,10 +203,10 @@ class ApplyAnswer:
 
     def _edit_notes(self) -> Iterator[Block]:
         """The commits that left the history, the reasons of those that stay, and the way back."""
-        from reclaim.run.plan.found_plan import FoundPlan
+        from reclaim.run.plan.plan_location import LocatedPlan
         from reclaim.stores.abilities import ExpiresItself
 
-        yield from read_history(FoundPlan.at(self.applied.place, self.planned)).view()
+        yield from read_history(LocatedPlan.at(self.applied.place, self.planned)).view()
         noun = self.applied.noun
         yield expired(self.planned.expired, [one.holder for one in self.planned.held_by], noun)
         if not self.applied.edit:
@@ -222,7 +221,8 @@ class ApplyAnswer:
         else:
             option = store_option(self.store.kind, self.store.uid)
             yield (
-                f"No bytes were deleted. To take it back: reclaim undo {self.applied.run}{option}"
+                "No bytes were deleted. To take it back: "
+                f"reclaim undo {short(self.applied.run)}{option}"
             )
 
 
@@ -248,7 +248,7 @@ class SettledAnswer:
             return
         edit_only = self.planned.history_only is not None
         when = f" at {instant(settled.finished_at)} UTC" if settled.finished_at else ""
-        run, said = settled.applied.run, sentence(settled.applied, edit_only=edit_only)
+        run, said = short(settled.applied.run), sentence(settled.applied, edit_only=edit_only)
         yield (
             f"{self.store.name}: the plan was already applied by run {run}{when}, which {said}. "
             "Nothing was changed now."

@@ -10,11 +10,11 @@ from reclaim.cli.command import YesOption, command, group
 from reclaim.cli.commands.repo import RepositoryArgument
 from reclaim.cli.options.places import parse_ref, parse_ref_name, parse_repository
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import SHORT
 from reclaim.cli.views.documents import RefCreated, RefDeleted
 from reclaim.cli.views.output import Done
 from reclaim.cli.views.refs import Refs
 from reclaim.errors import InvalidInput
+from reclaim.ids import SHORT
 
 NameArgument = Annotated[str, typer.Argument(metavar="REPO/NAME", show_default=False)]
 

@@ -9,10 +9,11 @@ import typer
 from reclaim.cli.command import CommitterOption, MetaOption, command
 from reclaim.cli.options.places import parse_ref
 from reclaim.cli.session import Session, login_name, parse_metadata
-from reclaim.cli.views.describe import SHORT, commit_document
+from reclaim.cli.views.describe import commit_document
 from reclaim.cli.views.documents import CommitDocument
 from reclaim.cli.views.output import Done
 from reclaim.errors import InvalidInput, NothingToCommit
+from reclaim.ids import SHORT
 
 
 class CommitMade(CommitDocument):

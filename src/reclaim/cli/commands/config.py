@@ -23,7 +23,10 @@ def register(app: typer.Typer) -> None:
 
 
 def show(session: Session) -> None:
-    """Show every setting, its value and where it was set; secrets are hidden."""
+    """Show every setting, and where it was set.
+
+    Secrets are hidden.
+    """
     session.output.answer(SettingsAnswer(current()))
 
 
@@ -92,7 +95,7 @@ class SettingsAnswer:
             )
             for chosen in self.settings.chosen.values()
         ]
-        yield Table(("setting", "value", "from", "variable"), rows, always_headed=True)
+        yield Table(("setting", "value", "from", "variable"), rows)
         yield ""
         for origin, path, found in self.settings.files:
             yield f"{origin}: {path}" + ("" if found else " (not there)")

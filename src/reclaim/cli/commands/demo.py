@@ -21,6 +21,7 @@ from reclaim.cli.views.describe import commits, objects
 from reclaim.cli.views.documents import Id
 from reclaim.cli.views.output import Block, Table
 from reclaim.errors import AlreadyExists
+from reclaim.ids import short
 from reclaim.text import size
 
 if TYPE_CHECKING:
@@ -42,7 +43,11 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Build a small catalog with three months of history, and collect what nothing reaches."""
+    """Build a small catalog and collect it, in a few seconds.
+
+    The catalog has three months of history. The demonstration shows a plan, an apply, a quarantine
+    and its undo.
+    """
     from reclaim.clock import SystemClock
     from reclaim.demo import run
 
@@ -93,47 +98,62 @@ class Demonstration:
         yield CLOCK
         yield "\nThe retention job:"
         yield f"clean   removed {report.rows_cleaned} rows of staging that nobody reads any more."
-        yield (
-            f"expire  kept {report.rule}: "
-            f"{report.released} of {report.commits} commits are unreachable now."
-        )
+        yield f"expire  kept {report.rule}:"
+        yield f"        {report.released} of {report.commits} commits are unreachable now."
         going = report.going.values()
         count, total = sum(tally.objects for tally in going), sum(tally.bytes for tally in going)
         yield f"plan    found {objects(count)} ({size(total)}) that nothing reaches:"
         rows = [(why, str(tally.objects), size(tally.bytes)) for why, tally in report.going.items()]
-        yield Table(("why", "objects", "bytes"), rows, frozenset({"objects", "bytes"}), True)
-        yield f"apply   deleted them, and removed {commits(report.collected)}."
+        yield Table(("why", "objects", "bytes"), rows, frozenset({"objects", "bytes"}))
+        yield (f"apply   deleted them: {size(total)} freed, {commits(report.collected)} removed.")
+        explained = report.explained
+        yield (
+            f"        The largest with a path: {explained.path} ({size(explained.size)}),\n"
+            f"        {explained.reason}."
+        )
         yield "\nWhat is in the storage:"
         yield _compare("kind", report.before, report.after, "kinds")
-        yield "\nWhy data, ranges and metaranges are kept:"
-        yield _compare("reason", report.before, report.after, "reasons")
         read = report.read_back
         yield (
             f"\nRead back {objects(read.objects)} ({size(read.bytes)}), all that branches, tags "
             "and their history refer to:\nnothing that is referenced was lost."
         )
+        moved, restored = report.moved, report.restored
+        yield (
+            f"The repository trial, with a quarantine:\n"
+            f"apply   moved {objects(moved.objects)} ({size(moved.bytes)}) to quarantine.\n"
+            f"undo    brought back {objects(restored.objects)} ({size(restored.bytes)})."
+        )
+        yield f"Reading a commit that was removed:\nerror: {report.gone}"
         yield "\nTry:"
         for line in self._commands():
             yield f"  {line}"
 
     def _commands(self) -> list[str]:
-        chosen = f"--catalog {shlex.quote(self.report.catalog)}"
+        report = self.report
+        first = f"export RECLAIM_CATALOG={shlex.quote(report.catalog)}"
+        program, folder = _program()
+        if folder:
+            first += f' PATH={shlex.quote(folder)}:"$PATH"'
         commands = (
-            f"log sales --oneline -n 10 {chosen}",
-            f"diff sales/v1 v2 --stat {chosen}",
-            f"diff sales/experiment {chosen}",
-            f"runs sales {chosen}",
-            f"show {shlex.quote(self.report.plan)} --objects --limit 10",
-            f"doctor {chosen}",
+            "log sales --oneline -n 10",
+            "log sales/main totals/north.csv --oneline",
+            "diff sales/v1 v2 --stat",
+            "runs",
+            f"show {short(report.applied)} --objects --limit 10",
+            "doctor",
         )
-        return [f"{_program()} {command}" for command in commands]
+        return [first, *(f"{program} {command}" for command in commands)]
 
 
-def _program() -> str:
-    """The command ``reclaim`` as any shell runs it, also where its folder is not in PATH."""
+def _program() -> tuple[str, str]:
+    """The command ``reclaim``, and the folder of it if a shell does not find it by itself."""
+    if shutil.which("reclaim"):
+        return "reclaim", ""
     installed = Path(sys.executable).with_name("reclaim")
-    found = str(installed) if installed.is_file() else shutil.which("reclaim")
-    return shlex.join([found] if found else [sys.executable, "-m", "reclaim.cli.main"])
+    if installed.is_file():
+        return "reclaim", str(installed.parent)
+    return shlex.join([sys.executable, "-m", "reclaim.cli.main"]), ""
 
 
 def _compare(head: str, before: Picture, after: Picture, name: str) -> Table:
@@ -149,4 +169,4 @@ def _compare(head: str, before: Picture, after: Picture, name: str) -> Table:
         )
         for key in first
     ]
-    return Table(columns, rows, frozenset(columns[1:]), always_headed=True)
+    return Table(columns, rows, frozenset(columns[1:]))

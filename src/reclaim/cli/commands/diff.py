@@ -120,7 +120,10 @@ def diff(
     prefix: Annotated[str, typer.Option("--prefix", metavar="P", help="Only these paths.")] = "",
     stat: Annotated[bool, typer.Option("--stat", help="Only the summary.")] = False,
 ) -> None:
-    """Show uncommitted changes, or what changes from one ref to another. Sizes are in bytes."""
+    """Show uncommitted changes, or changes between two refs.
+
+    Sizes are in bytes.
+    """
     place = parse_ref(left)
     with session.open() as catalog:
         repo = catalog.repository(place.repository)

@@ -81,7 +81,11 @@ def doctor(
     ] = None,
     yes: YesOption = False,
 ) -> None:
-    """Check storage, clock, database, Java and Spark, leftovers, and that live objects are there.
+    """Check database, storage, clock, Java, and live objects.
+
+    Example: reclaim doctor --deep
+
+    Leftovers of runs are reported too.
 
     The exit code is 0 without a problem, otherwise the one that a run would end with: 8 if live
     objects are missing or damaged, 5 if storage or database cannot be used, 6 if a run would be

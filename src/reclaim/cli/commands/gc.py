@@ -16,7 +16,7 @@ from reclaim.cli.commands.apply import (
     applied_document,
     sentence,
 )
-from reclaim.cli.options.found_plan import shown
+from reclaim.cli.options.found_plan import shown, to_show
 from reclaim.cli.options.kinds import KindOptions
 from reclaim.cli.options.limits import LimitOptions
 from reclaim.cli.options.panels import LOOK_AT
@@ -80,9 +80,11 @@ def gc(
         ),
     ] = False,
 ) -> None:
-    """Plan and apply in one go, without asking. With --all a failure of one store stops no other.
+    """Plan and apply in one go, without asking: for schedulers.
 
     Example: reclaim gc --all --max-objects 100000
+
+    With --all a failure of one store stops no other.
     """
     from reclaim.api.gc import StoreOutcome, collect_each
     from reclaim.api.options import Asked
@@ -263,7 +265,7 @@ class Result:
             stay = "stays" if count == 1 else "stay"
             held = (
                 f"; {objects(count)} that rules match {stay}, because something holds them "
-                f"(reclaim show {shown(done.plan.place)} --held)"
+                f"(reclaim show {to_show(document, done.plan.place)} --held)"
             )
         return f"{name}: {said}{by}{held}"
 

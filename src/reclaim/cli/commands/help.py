@@ -31,7 +31,7 @@ def show(
         ),
     ] = None,
 ) -> None:
-    """Show the help of a command or of a topic: exit-codes, settings, refs."""
+    """Show help on a command, or on exit-codes, settings or refs."""
     words = name or []
     topic = TOPICS.get(" ".join(words))
     if topic is not None:
@@ -94,7 +94,7 @@ class Topic:
 
     def view(self) -> Iterator[Block]:
         yield self.before + "\n"
-        yield Table(self.columns, self.rows, always_headed=True)
+        yield Table(self.columns, self.rows)
         yield "\n" + self.after
 
 

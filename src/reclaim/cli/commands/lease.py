@@ -14,9 +14,10 @@ from reclaim.cli.command import YesOption, command, group
 from reclaim.cli.commands.repo import RepositoryArgument
 from reclaim.cli.options.places import parse_ref, parse_repository
 from reclaim.cli.session import Session, login_name
-from reclaim.cli.views.describe import SHORT, instant
+from reclaim.cli.views.describe import instant
 from reclaim.cli.views.output import Block, Done, Table
 from reclaim.errors import InvalidInput, NotFound, Refused
+from reclaim.ids import SHORT
 
 if TYPE_CHECKING:
     from reclaim.catalog import Repository

@@ -98,7 +98,7 @@ def set_(
         ),
     ] = "-",
 ) -> None:
-    """Store the lifecycle rules of a repository, in place of those that there are."""
+    """Store lifecycle rules, replacing the present ones."""
     from reclaim.policy.lifecycle import read_lifecycle
     from reclaim.run.lifecycle.rules import find_notes, store_lifecycle
 
@@ -120,7 +120,7 @@ def get(session: Session, repository: StoreArgument) -> None:
 
 
 def unset(session: Session, repository: StoreArgument) -> None:
-    """Remove the lifecycle rules that are stored, also some that cannot be read."""
+    """Remove the stored rules, readable or not."""
     from reclaim.run.lifecycle.rules import keeping_lifecycle, nothing_stored
 
     with session.stores(repository) as [store]:

@@ -12,6 +12,7 @@ from reclaim.cli.options.store_names import STORE
 from reclaim.cli.session import Session
 from reclaim.cli.views.describe import instant
 from reclaim.cli.views.output import Done
+from reclaim.ids import short
 
 
 class LockReleased(TypedDict):
@@ -33,7 +34,7 @@ def release(
     session: Session,
     store: Annotated[str, typer.Argument(metavar="STORE", help=STORE, show_default=False)],
 ) -> None:
-    """Release the lock of a store whose holder has died on this machine.
+    """Release the lock of a run that died on this machine.
 
     Refused unless this machine shows that the process which took the lock, and all tasks that it
     started, have ended. Without a release a lock is free 11 minutes after its last renewal, or 16
@@ -48,9 +49,9 @@ def release(
             free_at = opened.release_lock(seen)
             released = {"store": opened.name, "run": seen.run, "free_at": free_at}
             answer = Done(
-                f"Released the lock of run {seen.run} on {opened.name}: {seen.process} has ended. "
-                f"The next run can start at {instant(free_at)} UTC, when the last requests of that "
-                "process are over.",
+                f"Released the lock of run {short(seen.run)} on {opened.name}: "
+                f"{seen.process} has ended. The next run can start at {instant(free_at)} UTC, "
+                "when the last requests of that process are over.",
                 released,
             )
     session.output.answer(answer)

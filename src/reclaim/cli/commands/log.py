@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, TypedDict
@@ -11,10 +12,11 @@ import typer
 from reclaim.cli.command import command
 from reclaim.cli.options.places import parse
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import SHORT, commit_document, first_line, instant
+from reclaim.cli.views.describe import commit_document, first_line, instant
 from reclaim.cli.views.documents import CommitDocument
 from reclaim.cli.views.output import Block, Table
 from reclaim.errors import InvalidInput
+from reclaim.ids import SHORT
 
 if TYPE_CHECKING:
     from reclaim.catalog import Commit
@@ -74,6 +76,14 @@ def log(
             metavar="REPO[/REF]", help="By default the default branch.", show_default=False
         ),
     ],
+    path: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PATH",
+            help="Only commits that changed this object; with a / at the end anything below it.",
+            show_default=False,
+        ),
+    ] = None,
     number: Annotated[
         int | None, typer.Option("--number", "-n", min=1, metavar="N", help="At most this many.")
     ] = None,
@@ -82,15 +92,22 @@ def log(
     ] = False,
     oneline: Annotated[bool, typer.Option("--oneline", help="One line for each commit.")] = False,
 ) -> None:
-    """Show the commits that a ref reaches, newest first."""
+    """Show the commits that a ref reaches, newest first.
+
+    Example: reclaim log sales/main orders/
+
+    A commit is compared with its first parent, a merge too.
+    """
     where = parse(place)
     if where.path:
         raise InvalidInput(
-            f"{place!r} names a path, and history is of a whole ref",
-            hint="write REPO/REF; a slash inside a ref is written %2F",
+            f"{place!r} names a path",
+            hint="write a space before the path: "
+            f"reclaim log {place.removesuffix('/' + where.path)} {shlex.quote(where.path)}; "
+            "a slash inside a ref is written %2F",
         )
     with session.open() as catalog:
         commits = catalog.repository(where.repository).log(
-            where.ref or None, first_parent=first_parent, limit=number
+            where.ref or None, path=path or "", first_parent=first_parent, limit=number
         )
     session.output.answer(LogAnswer(commits, oneline))

@@ -93,7 +93,7 @@ class Listing:
                 (e.path, EXPIRED if e.address in expired else str(e.size), instant(e.created_at))
                 for e in page.entries
             ]
-            rows += [(prefix, "-", "") for prefix in page.prefixes]
+            rows += [(prefix, "", "") for prefix in page.prefixes]
             for path, size, created in sorted(rows):
                 yield size, created, path
             last = page.after
@@ -121,7 +121,12 @@ def ls(
         str, typer.Option("--after", metavar="PATH", help="Go on after this path or prefix.")
     ] = "",
 ) -> None:
-    """List what is on a ref; a branch shows its uncommitted changes too."""
+    """List repositories, refs, or the objects on a ref.
+
+    Example: reclaim ls sales/main/orders/
+
+    A branch shows its uncommitted changes too.
+    """
     with session.open() as catalog:
         if place is None:
             session.output.answer(Repositories(catalog.repositories()))

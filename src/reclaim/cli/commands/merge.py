@@ -9,9 +9,10 @@ import typer
 from reclaim.cli.command import CommitterOption, MetaOption, command
 from reclaim.cli.options.places import parse_ref, parse_ref_name
 from reclaim.cli.session import Session, login_name, parse_metadata
-from reclaim.cli.views.describe import SHORT, commit_document
+from reclaim.cli.views.describe import commit_document
 from reclaim.cli.views.documents import CommitDocument
 from reclaim.cli.views.output import Done
+from reclaim.ids import SHORT
 
 
 class MergeDocument(TypedDict):
@@ -43,7 +44,7 @@ def merge(
     meta: MetaOption = None,
     committer: CommitterOption = None,
 ) -> None:
-    """Merge what a ref has committed into a branch of the same repository."""
+    """Merge a ref into a branch of the same repository."""
     from reclaim.catalog import Side
 
     place, into = parse_ref(source), parse_ref_name(into)

@@ -30,12 +30,12 @@ def plan(
     planning: PlanningOptions,
     running: RunOptions,
 ) -> None:
-    """Find unreferenced objects and expired commits and write a deletion plan. Read-only.
+    """Find expired commits and unreferenced objects. Deletes nothing.
 
     Example: reclaim plan sales --keep-last 30
 
-    Review the plan with `reclaim show PLAN`; delete with `reclaim apply PLAN`. Without rules, the
-    policy that is stored with the repository applies.
+    The plan is written down. Review it with `reclaim show latest --objects`; delete with
+    `reclaim apply latest`. Without rules, the policy that is stored with the repository applies.
     """
     asked = kind.read(rules, planning, running)
     policy, arguments = rules.read(), planning.read(rules, asked)

@@ -119,14 +119,17 @@ def validate(
     session: Session,
     repository: Annotated[
         str | None,
-        typer.Argument(metavar="[REPO]", help=f"{STORE} Needed unless a file is given."),
+        typer.Argument(metavar="REPO", help=f"{STORE} Needed unless a file is given."),
     ] = None,
     file: FileOption = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail if a rule matches no branch or tag.")
     ] = False,
 ) -> None:
-    """Check a policy: that it can be read, and, with REPO, that its rules match refs there."""
+    """Check that a policy can be read.
+
+    With REPO also that its rules match refs there.
+    """
     from reclaim.policy import require_rules
     from reclaim.run.plan.stored_policy import check_rules
 
@@ -156,13 +159,16 @@ def explain(
     repository: StoreArgument,
     ref: Annotated[
         str | None,
-        typer.Argument(metavar="[REF]", help="A branch or tag. Default: all of them."),
+        typer.Argument(metavar="REF", help="A branch or tag. Default: all of them."),
     ] = None,
     file: FileOption = None,
     everything: AllOption = False,
     reasons: ReasonsOption = False,
 ) -> None:
-    """Say in words which rules apply to which ref, and what they keep today. Changes nothing."""
+    """Show the rules of each ref, and what they keep.
+
+    Changes nothing.
+    """
     from reclaim.errors import Refused
     from reclaim.run.plan.policy_explained import explain_policy
     from reclaim.stores.abilities import ShowsHistory

@@ -21,6 +21,7 @@ from reclaim.cli.views.documents import Id
 from reclaim.cli.views.failure import Failure
 from reclaim.cli.views.output import Block
 from reclaim.errors import InvalidInput, NotFound, Partial, Refused
+from reclaim.ids import short
 from reclaim.text import size
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def purge(
             count = sum(len(runs) for _, runs in due)
             what = "1 run" if count == 1 else f"{count} runs"
             if run is not None:
-                what = f"run {due[0][1][0].id} of {due[0][0].name}"
+                what = f"run {short(due[0][1][0].id)} of {due[0][0].name}"
             session.confirm(f"delete for good what {what} moved to quarantine", yes=yes)
             with work.begin():
                 for opened, ending in due:

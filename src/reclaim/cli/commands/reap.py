@@ -108,11 +108,12 @@ def reap(
         typer.Option("--every", metavar="DURATION", help="Pause between two rounds, such as 5min."),
     ] = EVERY,
 ) -> None:
-    """Delete bytes that were never committed, of repositories with hard_delete=on.
+    """Delete uploads that were never committed, without a run.
 
-    They go 15 minutes after the last staged reference to them. Open catalogs do this too, in the
-    background; several may do it at once. Without --once it goes on until it is interrupted, also
-    after errors, which are logged, and answers after every round.
+    Only of repositories with hard_delete=on. They go 15 minutes after the last staged reference to
+    them. Open catalogs do this too, in the background; several may do it at once. Without --once it
+    goes on until it is interrupted, also after errors, which are logged, and answers after every
+    round.
     """
     pause = parse_age("--every", every).total_seconds()
     if pause <= 0:

@@ -9,10 +9,10 @@ import typer
 from reclaim.cli.command import command
 from reclaim.cli.options.places import parse_object, parse_ref_name
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import SHORT
 from reclaim.cli.views.documents import Id
 from reclaim.cli.views.output import Done
 from reclaim.errors import InvalidInput
+from reclaim.ids import SHORT
 
 if TYPE_CHECKING:
     from reclaim.catalog import Branch

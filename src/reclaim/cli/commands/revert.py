@@ -9,8 +9,9 @@ import typer
 from reclaim.cli.command import CommitterOption, command
 from reclaim.cli.options.places import parse_ref
 from reclaim.cli.session import Session, login_name
-from reclaim.cli.views.describe import SHORT, commit_document
+from reclaim.cli.views.describe import commit_document
 from reclaim.cli.views.output import Done
+from reclaim.ids import SHORT
 
 
 def register(app: typer.Typer) -> None:

@@ -15,7 +15,8 @@ from reclaim.cli.options.store_names import STORE
 from reclaim.cli.session import Session
 from reclaim.cli.views.describe import history_edit, instant, objects
 from reclaim.cli.views.output import Block, Table
-from reclaim.run_record import COLLECT, EARLY, PURGE, Phase, RunRecord
+from reclaim.ids import short
+from reclaim.run_record import COLLECT, EARLY, EXPIRE, PURGE, Phase, RunRecord
 from reclaim.text import size
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Runs:
     def view(self) -> Iterable[Block]:
         rows = (
             (
-                run.id,
+                short(run.id),
                 *([] if self.named else [repository]),
                 run.kind,
                 run.phase,
@@ -164,7 +165,8 @@ class Runs:
             for repository, run in self.runs
         )
         names = [] if self.named else ["repository"]
-        yield Table(("run", *names, "kind", "state", "started (UTC)", "what"), rows)
+        columns = ("run", *names, "kind", "state", "started (UTC)", "what")
+        yield Table(columns, rows, last_below=True)
         for repository, deletes in self.online:
             of = "" if self.named else f" of {repository}"
             yield (
@@ -187,6 +189,8 @@ def _described(run: RunRecord, noun: str, lock: LockState | None) -> str:
 
 def _what(run: RunRecord, noun: str) -> str:
 
+    if run.kind == EXPIRE:
+        return _edited(run, noun) or "the history stays as it is"
     if run.kind not in (COLLECT, PURGE):
         return ", ".join(f"{key} {_short(value)}" for key, value in run.summary().items() if value)
     if run.edit.by_library and not run.promoted:
@@ -205,9 +209,8 @@ def _what(run: RunRecord, noun: str) -> str:
     said = [f"moved {what} to quarantine" if run.promised else f"deleted {what}"]
     others = {"failed": counts.failed, "dropped": counts.dropped, "collected": counts.collected}
     said += [f"{name} {count}" for name, count in others.items() if count]
-    if edit := history_edit(run.edit.counts, noun):
-        took_back = run.phase is Phase.UNDONE and run.quarantine is None
-        said.append(f"{edit}, taken back" if took_back else edit)
+    if edit := _edited(run, noun):
+        said.append(edit)
     if run.lifecycle is not None:
         said.append(f"by lifecycle rules {', '.join(run.lifecycle.rules)}")
     if globs := run.left_out.globs:
@@ -217,6 +220,12 @@ def _what(run: RunRecord, noun: str) -> str:
     elif run.quarantine is not None and run.quarantine.until is not None:
         said.append(f"kept until {instant(run.quarantine.until)}")
     return ", ".join(said)
+
+
+def _edited(run: RunRecord, noun: str) -> str:
+    edit = history_edit(run.edit.counts, noun)
+    took_back = run.phase is Phase.UNDONE and run.quarantine is None
+    return f"{edit}, taken back" if edit and took_back else edit
 
 
 def _unfinished(run: RunRecord, lock: LockState | None) -> str:
@@ -250,7 +259,7 @@ def runs(
     ] = None,
 ) -> None:
     """List what changed history or deleted bytes, the newest first."""
-    from reclaim.run.doctor.last_run import find_lateness
+    from reclaim.run.doctor.last_run import find_overdue
     from reclaim.stores.abilities import DeletesOnline
 
     with session.stores(store) as stores:
@@ -260,7 +269,7 @@ def runs(
         late = [
             (opened.name, *found)
             for opened in stores
-            if (found := find_lateness(opened, opened.runs())) is not None
+            if (found := find_overdue(opened, opened.runs())) is not None
         ]
         online = [
             (opened.name, deletes)

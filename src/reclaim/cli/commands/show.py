@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.options.found_plan import PlanArgument
+from reclaim.cli.options.found_plan import PlanArgument, PlanStoreOption, open_to_show
 from reclaim.cli.options.panels import LOOK_AT, OUTPUT
 from reclaim.cli.session import Session
 from reclaim.cli.views.output import Block, Table
@@ -24,7 +24,7 @@ from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.api.plan import Plan
-    from reclaim.run.plan.found_plan import FoundPlan
+    from reclaim.run.plan.plan_location import LocatedPlan
 
 HELD_COLUMNS = ("address", "matched_rules", "held_by")
 
@@ -67,6 +67,7 @@ class PlanLists(TypedDict):
 def show(
     session: Session,
     plan: PlanArgument,
+    store: PlanStoreOption = None,
     everything: AllOption = False,
     reasons: ReasonsOption = False,
     objects: Annotated[
@@ -110,12 +111,13 @@ def show(
         ),
     ] = None,
 ) -> None:
-    """Show a plan: what would go and why. Needs neither the catalog nor Spark.
+    """Show a plan: objects to be deleted, and the reasons. Needs no Spark.
 
-    It may have been copied or moved; only apply insists on the place where it was written.
+    Example: reclaim show latest --objects
+
+    The folder of a plan can be shown without the catalog, also after it was copied or moved;
+    `apply` takes a plan only where it was written.
     """
-    from reclaim.api.plan import open_plan
-
     asked = {
         "--objects": objects,
         "--held": held,
@@ -124,7 +126,7 @@ def show(
     }
     if len(named := [option for option, given in asked.items() if given]) > 1:
         raise InvalidInput(f"{' and '.join(named)} exclude each other")
-    opened = open_plan(plan)
+    opened = open_to_show(session, plan, store)
     if csv is not None or parquet is not None:
         export(session, opened, csv=csv, parquet=parquet)
         return
@@ -172,7 +174,7 @@ class HeldAnswer:
     """The answer that lists what lifecycle rules match and something holds."""
 
     summary: Summary
-    found: FoundPlan
+    found: LocatedPlan
     limit: int | None
 
     def document(self) -> Mapping[str, Any]:

@@ -11,10 +11,10 @@ from reclaim.cli.commands.branch import NameArgument
 from reclaim.cli.commands.repo import RepositoryArgument
 from reclaim.cli.options.places import parse_ref, parse_ref_name, parse_repository
 from reclaim.cli.session import Session
-from reclaim.cli.views.describe import SHORT
 from reclaim.cli.views.documents import RefCreated, RefDeleted
 from reclaim.cli.views.output import Done
 from reclaim.cli.views.refs import Refs
+from reclaim.ids import SHORT
 
 
 def register(app: typer.Typer) -> None:

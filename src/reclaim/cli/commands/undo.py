@@ -19,6 +19,7 @@ from reclaim.cli.views.describe import instant, objects, snapshots
 from reclaim.cli.views.documents import Id, InstantText
 from reclaim.cli.views.output import Block
 from reclaim.errors import NotFound
+from reclaim.ids import short
 from reclaim.text import size
 
 if TYPE_CHECKING:
@@ -44,9 +45,12 @@ def undo(
         ),
     ] = None,
 ) -> None:
-    """Undo a run: restore quarantined objects and revert its history changes.
+    """Undo a run: restore its objects and its history.
 
-    Of a lifecycle run that was cut off, what is not deleted yet is released. Safe to run again.
+    Example: reclaim undo latest
+
+    Objects come back from quarantine; those that were deleted for good do not. Of a lifecycle run
+    that was cut off, objects that are not deleted yet are released. Safe to run again.
     """
     from reclaim.api.run import Run
     from reclaim.api.store import OpenStore
@@ -159,21 +163,21 @@ class UndoAnswer:
         done, deleted = self.done, self.deleted
         if done.given_up:
             yield (
-                f"Gave up run {done.run}: {objects(done.released)} that it had not deleted can be "
-                f"used again, {objects(done.gone)} are gone for good."
+                f"Gave up run {short(done.run)}: {objects(done.released)} that it had not "
+                f"deleted can be used again, {objects(done.gone)} are gone for good."
             )
         elif self.done.edited is None:
             what = f"{objects(done.objects)} ({size(done.bytes)})"
             what = f"{what} and {snapshots(done.snapshots, self.noun)}"
-            yield f"Undid run {done.run}: brought back {what}."
+            yield f"Undid run {short(done.run)}: brought back {what}."
         elif any(deleted.values()):
             what = f"{objects(deleted['objects'])} ({size(deleted['bytes'])})"
             yield (
-                f"Took back what run {done.run} edited in the history. What it deleted is gone: "
-                f"{what} and {snapshots(deleted['snapshots'], self.noun)}."
+                f"Took back what run {short(done.run)} edited in the history. What it deleted is "
+                f"gone: {what} and {snapshots(deleted['snapshots'], self.noun)}."
             )
         else:
-            yield f"Undid run {done.run}."
+            yield f"Undid run {short(done.run)}."
         if done.left:
             yield f"Changed or gone since, and left as it is: {'; '.join(done.left)}."
         if done.held:

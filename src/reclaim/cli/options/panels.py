@@ -36,6 +36,11 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
 class PanelledCommand(TyperCommand):
     """A command whose help shows its options by panel."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        # Typer writes a required argument in braces.
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece[1:-1] if piece.startswith("{") else piece for piece in pieces]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_options(self.get_params(ctx), ctx, formatter)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from reclaim.stores.registry import name_of, schemes
 
 STORE = (
@@ -13,4 +15,4 @@ STORE = (
 
 def store_option(kind: str, uid: str) -> str:
     """How commands that take a run or a plan name a store that is not of the catalog."""
-    return "" if kind == "catalog" else f" --store {name_of(kind, '', uid)}"
+    return "" if kind == "catalog" else f" --store {shlex.quote(name_of(kind, '', uid))}"

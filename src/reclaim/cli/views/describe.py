@@ -13,10 +13,6 @@ if TYPE_CHECKING:
     from reclaim.history import Holder
     from reclaim.run_record import EditCounts
 
-SHORT = 12
-"""How much of a commit's id people are shown."""
-
-
 HOLDERS_SHOWN = 3
 """How many holders of expired snapshots people are shown by name."""
 

@@ -8,16 +8,24 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reclaim.model import instant_text
 from reclaim.text import printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from reclaim.cli.views.failure import Failure
 
 CHUNK = 1_000
 """Rows are aligned this many at a time, so that a long listing starts at once."""
+SHORT_CELL = 20
+"""Cells up to this width, ids and times among them, are not wrapped on a terminal."""
+GAP = "  "
+"""The space between two columns."""
+INDENT = "    "
 
 Row = Sequence[str]
 
@@ -30,8 +38,8 @@ class Table:
     rows: Iterable[Row]
     right: frozenset[str] = frozenset()
     """The columns that are aligned to the right."""
-    always_headed: bool = False
-    """Otherwise the head is shown on a terminal only, so that scripts see rows alone."""
+    last_below: bool = False
+    """On a terminal that is too narrow the last column goes to a line of its own."""
 
 
 Block = str | Table
@@ -62,8 +70,10 @@ class Done:
 class Output(Protocol):
     """Where answers and failures go."""
 
-    for_programs: bool
-    """Whether a program reads it: then nobody is asked, and nothing else goes to stdout."""
+    @property
+    def for_programs(self) -> bool:
+        """Whether a program reads it: then nobody is asked, and nothing else goes to stdout."""
+        ...
 
     def answer(self, answer: Answer) -> None: ...
 
@@ -87,10 +97,16 @@ class JsonOutput:
         sys.stdout.write(text + "\n")
 
 
+@dataclass(frozen=True, slots=True)
 class ConsoleOutput:
     """Sentences and tables on stdout, failures on stderr; colours on a terminal only."""
 
-    for_programs = False
+    header: bool = True
+    """Whether tables have a header."""
+
+    @property
+    def for_programs(self) -> bool:
+        return False
 
     def answer(self, answer: Answer) -> None:
         styled = sys.stdout.isatty()
@@ -98,9 +114,9 @@ class ConsoleOutput:
             if isinstance(block, str):
                 print(printable(block))
             elif styled:
-                _print_styled(block)
+                _print_styled(block, header=self.header)
             else:
-                _print_plain(block)
+                _print_plain(block, header=self.header)
 
     def fail(self, failure: Failure) -> None:
         sys.stdout.flush()
@@ -115,37 +131,75 @@ def _chunks(table: Table) -> Iterator[list[list[str]]]:
         yield [[printable(cell) for cell in row] for row in chunk]
 
 
-def _print_plain(table: Table) -> None:
+def _print_plain(table: Table, *, header: bool) -> None:
     widths = [0] * len(table.columns)
-    head = [list(table.columns)] if table.always_headed else []
+    head = [list(table.columns)] if header else []
     for rows in _chunks(table):
         chunk, head = head + rows, []
         columns = zip(*chunk, strict=True)
         widths = [max(w, *map(len, cells)) for w, cells in zip(widths, columns, strict=True)]
         for row in chunk:
-            cells = [
-                cell.rjust(width) if name in table.right else cell.ljust(width)
-                for cell, width, name in zip(row, widths, table.columns, strict=True)
-            ]
-            print("  ".join(cells).rstrip())
+            print(_aligned(table, row, widths))
 
 
-def _print_styled(table: Table) -> None:
+def _aligned(table: Table, row: Row, widths: Sequence[int]) -> str:
+    cells = [
+        cell.rjust(width) if name in table.right else cell.ljust(width)
+        for cell, width, name in zip(row, widths, table.columns, strict=False)
+    ]
+    return GAP.join(cells).rstrip()
+
+
+def _print_styled(table: Table, *, header: bool) -> None:
     from rich.console import Console
     from rich.table import Table as RichTable
     from rich.text import Text
 
     console = Console(highlight=False)
-    head = True
     for chunk in _chunks(table):
-        shown = RichTable(box=None, pad_edge=False, show_header=head, header_style="bold cyan")
-        for name in table.columns:
+        columns = zip(table.columns, *chunk, strict=True)
+        widths = [max(map(len, cells)) for cells in columns]
+        if table.last_below and sum(widths) + len(GAP) * (len(widths) - 1) > console.width:
+            _print_below(console, table, chunk, widths, header=header)
+            header = False
+            continue
+        shown = RichTable(box=None, pad_edge=False, show_header=header, header_style="bold cyan")
+        for name, width in zip(table.columns, widths, strict=True):
             justify = "right" if name in table.right else "left"
-            shown.add_column(name, justify=justify, overflow="fold")  # type: ignore[arg-type]
+            shown.add_column(
+                name,
+                justify=justify,  # type: ignore[arg-type]
+                overflow="fold",
+                no_wrap=width <= SHORT_CELL,
+            )
         for row in chunk:
             shown.add_row(*map(Text, row))
         console.print(shown)
-        head = False
+        header = False
+
+
+def _print_below(
+    console: Console, table: Table, rows: list[list[str]], widths: Sequence[int], *, header: bool
+) -> None:
+    """Print rows with the last column below the others."""
+    from rich.text import Text
+
+    *fitted, _ = widths
+    widest = fitted.index(max(fitted))
+    over = sum(fitted) + len(GAP) * (len(fitted) - 1) - console.width
+    fitted[widest] = min(fitted[widest], max(fitted[widest] - over, SHORT_CELL))
+    if header:
+        names = _aligned(table, table.columns, [*fitted, 0])
+        console.print(Text(names, style="bold cyan"))
+    for *first, last in rows:
+        cells = [_cut(cell, width) for cell, width in zip(first, fitted, strict=True)]
+        console.print(Text(_aligned(table, cells, fitted)))
+        for line in wrap(last, max(console.width - len(INDENT), SHORT_CELL)):
+            console.print(Text(INDENT + line))
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else f"{cell[: width - 1]}…"
 
 
 def _encode(value: object) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from reclaim.cli.options.found_plan import shown
+from reclaim.cli.options.found_plan import shown, to_show
 from reclaim.cli.views.documents import DecisionDocument, Verdict
 from reclaim.cli.views.output import Block
 from reclaim.cli.views.snapshot_rows import (
@@ -22,7 +23,7 @@ from reclaim.cli.views.snapshot_rows import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from reclaim.run.plan.found_plan import FoundPlan
+    from reclaim.run.plan.plan_location import LocatedPlan
 
 LIVE = "live"
 """The verdict on a snapshot that stays; see ``run.snapshot_reasons``."""
@@ -81,7 +82,8 @@ class PlanHistory:
             listed_by=self.listed_by,
         )
         if self.everything:
-            yield snapshot_table(_rows(self.staying), self.noun, all_reasons=self.all_reasons)
+            rows, count = _rows(self.staying), self.staying.num_rows
+            yield from snapshot_table(rows, count, self.noun, all_reasons=self.all_reasons)
         else:
             yield from kept_view(_main_reasons(self.staying), self.noun, listed_by=self.listed_by)
 
@@ -91,7 +93,7 @@ class PlanHistory:
 
 
 def read_history(
-    found: FoundPlan, *, everything: bool = False, all_reasons: bool = False, listed_by: str = ""
+    found: LocatedPlan, *, everything: bool = False, all_reasons: bool = False, listed_by: str = ""
 ) -> PlanHistory:
     """The snapshots of a plan, from the file beside it.
 
@@ -102,7 +104,7 @@ def read_history(
 
     document = found.document
     edit_only = document.history_only is not None
-    listed_by = listed_by or f"reclaim show {shown(found.here)} --all"
+    listed_by = listed_by or f"reclaim show {_named(found)} --all"
     going = staying = None
     if found.has(document.snapshots):
         rows = found.read(document.snapshots, COLUMNS)
@@ -116,6 +118,11 @@ def read_history(
     return PlanHistory(
         document.store.noun, going, staying, everything, all_reasons, listed_by, edit_only
     )
+
+
+def _named(found: LocatedPlan) -> str:
+    moved = found.moved_to
+    return to_show(found.document, found.place) if moved is None else shlex.quote(shown(moved))
 
 
 def _main_reasons(rows: pa.Table) -> dict[str, int]:

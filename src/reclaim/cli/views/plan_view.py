@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import unquote
 
 from reclaim.cli.config.settings import current
-from reclaim.cli.options.found_plan import shown
-from reclaim.cli.options.store_names import store_option
+from reclaim.cli.options.found_plan import shown, to_apply, to_show
 from reclaim.cli.views.describe import expired, instant, objects, percent, snapshots
 from reclaim.cli.views.output import Block, Table
 from reclaim.cli.views.plan_history import PlanCommits, PlanHistory
 from reclaim.cli.views.policy_view import STORED
+from reclaim.ids import short
 from reclaim.text import size
 
 if TYPE_CHECKING:
@@ -71,11 +72,11 @@ class Summary:
     def view(self) -> Iterator[Block]:
         plan, where = self.plan, shown(self.place)
         name = f"{plan.store.name} (deleted)" if plan.store.deleted else plan.store.name
-        yield f"Plan {plan.run} for {name}, made {instant(plan.started_at)} UTC"
+        yield f"Plan {short(plan.run)} for {name}, made {instant(plan.started_at)} UTC"
         if self.moved_to is not None:
-            yield f"  in {shown(self.moved_to)}; written to {where}, and applied only there"
+            yield f"Files: {shown(self.moved_to)} (written to {where}, and applied only there)"
         else:
-            yield f"  in {where}"
+            yield f"Files: {where}"
         if plan.history_only is not None:
             yield from self._edit_only(plan.history_only)
         else:
@@ -132,20 +133,21 @@ class Summary:
 
     def _next_step(self) -> Iterator[Block]:
         """The command that comes next."""
-        plan, where = self.plan, shown(self.place)
-        here = shown(self.moved_to or self.place)
+        plan = self.plan
+        moved = self.moved_to
+        here = to_show(plan, self.place) if moved is None else shlex.quote(shown(moved))
+        applied = to_apply(plan, self.place)
         takes = plan.candidates or (plan.dead and plan.history_only is None)
         if takes or plan.edits_history:
             shows = f" To see each object: reclaim show {here} --objects" * bool(plan.candidates)
             yield f"Nothing was changed.{shows}"
-            store = store_option(plan.store.kind, plan.store.uid)
             digest = f" --digest {plan.digest}" if self.not_recorded else ""
-            yield f"{self._apply_to()}: reclaim apply {where}{store}{digest}"
+            yield f"{self._apply_to()}: reclaim apply {applied}{digest}"
         elif (
             plan.uncommitted is not None and plan.uncommitted.partitions is not None
         ) or plan.lifecycle is not None:
             yield "Nothing was changed, and nothing would go."
-            yield f"To let the next run start from here: reclaim apply {where}"
+            yield f"To let the next run start from here: reclaim apply {applied}"
         elif plan.too_young:
             yield "Nothing was changed, and nothing would go yet. Plan it again then."
         else:
@@ -175,7 +177,9 @@ class Summary:
         yield "\nHow old:"
         yield _table("age", sorted(_sums(plan.going, lambda group: group.age), key=_by_age))
         yield "\nThe largest:"
-        rows = [(size(item.bytes), item.path or item.address) for item in plan.largest[:ROWS]]
+        # The store's own metadata says little, unless there is nothing else.
+        largest = [item for item in plan.largest if item.path] or plan.largest
+        rows = [(size(item.bytes), item.path or item.address) for item in largest[:ROWS]]
         yield Table(("bytes", "path"), rows, frozenset({"bytes"}))
 
     def _history(self) -> Iterator[Block]:
@@ -307,7 +311,7 @@ def _table(head: str, sums: list[Sum], most: int = ROWS) -> Table:
         rest = sums[most:]
         total = sum(row[2] for row in rest)
         rows.append((f"({len(rest)} others)", str(sum(row[1] for row in rest)), size(total)))
-    return Table((head, "objects", "bytes"), rows, frozenset({"objects", "bytes"}), True)
+    return Table((head, "objects", "bytes"), rows, frozenset({"objects", "bytes"}))
 
 
 def _why(group: Group) -> str:
@@ -334,4 +338,4 @@ def _counts(expected: Counts, read: Counts, noun: str) -> Table:
         (text, str(getattr(expected, name)), str(getattr(read, name)))
         for name, text in names.items()
     ]
-    return Table(("", "expected", "read"), rows, frozenset({"expected", "read"}), True)
+    return Table(("", "expected", "read"), rows, frozenset({"expected", "read"}))

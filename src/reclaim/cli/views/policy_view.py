@@ -164,7 +164,7 @@ class Explanation:
             return
         rows = [(str(rule.kept), rule.sentence) for rule in entry.rules]
         rows.append((str(entry.kept), f"in all, of {snapshots(entry.reached, self.noun)}"))
-        yield Table(("kept", "rule"), rows, frozenset({"kept"}), True)
+        yield Table(("kept", "rule"), rows, frozenset({"kept"}))
 
     def _listed(self) -> Iterator[Block]:
         released = self.explained.released
@@ -179,7 +179,9 @@ class Explanation:
         )
         staying = [row for row in rows if row.id not in released]
         if self.everything:
-            yield snapshot_table(staying, self.noun, all_reasons=self.all_reasons)
+            yield from snapshot_table(
+                staying, len(staying), self.noun, all_reasons=self.all_reasons
+            )
         else:
             yield from kept_view(Counter(row.reasons[0] for row in staying), self.noun)
 

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reclaim.cli.views.describe import SHORT, instant, ref_document
+from reclaim.cli.views.describe import instant, ref_document
 from reclaim.cli.views.documents import RefsDocument
 from reclaim.cli.views.output import Block, Table
+from reclaim.ids import SHORT
 
 if TYPE_CHECKING:
     from reclaim.catalog import NamedRef

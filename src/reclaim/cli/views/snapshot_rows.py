@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from reclaim.cli.options.panels import OUTPUT
-from reclaim.cli.views.describe import SHORT, first_line, instant, snapshots
+from reclaim.cli.views.describe import first_line, snapshots
 from reclaim.cli.views.documents import DecisionDocument, Verdict
 from reclaim.cli.views.output import Block, Table
+from reclaim.ids import SHORT
 
 if TYPE_CHECKING:
     from reclaim.model import Decision, Ref, Snapshot
@@ -38,6 +39,8 @@ ReasonsOption = Annotated[
 ]
 SHOWN = 50
 """How many snapshots people are shown unless they ask for all."""
+COMPARED = 1_000
+"""How many rows are compared for what they have in common; longer tables have all columns."""
 MESSAGE_SHOWN = 40
 """How much of a message is shown, in characters."""
 GROUPS_SHOWN = 10
@@ -92,27 +95,64 @@ def snapshot_rows(
         )
 
 
-def snapshot_table(rows: Iterable[SnapshotRow], noun: str, *, all_reasons: bool) -> Table:
-    """One line for each snapshot, with its main reason or with all of them."""
+def snapshot_table(
+    rows: Iterable[SnapshotRow], count: int, noun: str, *, all_reasons: bool
+) -> Iterator[Block]:
+    """A row for each snapshot, with its main reason or with all of them.
 
-    def cells(row: SnapshotRow) -> tuple[str, ...]:
+    ``count`` is the number of all snapshots like these, of which the first may be shown alone.
+    Decisions and refs are shown where rows differ in them; a decision or a reason of all rows is
+    said once, before the table.
+    """
+    rest = iter(rows)
+    first = list(islice(rest, COMPARED))
+    more = next(rest, None)
+    if more is not None:
+        rest = chain([more], rest)
+    decides = more is not None or len({row.decision for row in first}) > 1
+    names = more is not None or any(row.refs for row in first)
+    whys = [_why(row, all_reasons) for row in first]
+    same = more is None and not all_reasons and len(whys) > 1
+    said = _common(whys) if same else ""
+    alike = bool(said) and set(whys) == {said}
+    if first and not decides:
+        yield f"{first[0].decision.capitalize()} ({snapshots(count, noun)}): {said}".rstrip()
+    elif said:
+        yield f"Each {noun}: {said}"
+
+    def cells(row: SnapshotRow) -> Iterator[str]:
         message = first_line(row.message)
         if len(message) > MESSAGE_SHOWN:
             message = f"{message[: MESSAGE_SHOWN - 1]}…"
-        return (
-            row.id[:SHORT],
-            "-" if row.written_at is None else instant(row.written_at),
-            row.decision,
-            ", ".join(row.refs) or "-",
-            message or "-",
-            "; ".join(row.reasons if all_reasons else row.reasons[:1]),
-        )
+        yield row.id[:SHORT]
+        yield "-" if row.written_at is None else f"{row.written_at:%Y-%m-%d %H:%M}"
+        if decides:
+            yield row.decision
+        if names:
+            yield ", ".join(row.refs) or "-"
+        yield message or "-"
+        if not alike:
+            yield _why(row, all_reasons).removeprefix(f"{said} ").removesuffix(f": {said}")
 
-    return Table(
-        (noun, "written (UTC)", "decision", "refs", "message", "why"),
-        map(cells, rows),
-        always_headed=True,
-    )
+    columns = [noun, "written (UTC)"]
+    columns += ["decision"] * decides + ["refs"] * names + ["message"] + ["why"] * (not alike)
+    listed = (tuple(cells(row)) for row in chain(first, rest))
+    yield Table(tuple(columns), listed, last_below=not alike)
+
+
+def _common(whys: Sequence[str]) -> str:
+    """The text that all reasons have, beside the refs before or after it; "" if there is none."""
+    if len(set(whys)) == 1:
+        return whys[0]
+    rules = {why.rpartition(": ")[2] if ": " in why else "" for why in whys}
+    if len(rules) == 1 and "" not in rules:
+        return rules.pop()
+    counts = {why.partition(" on ")[0] if " on " in why else "" for why in whys}
+    return counts.pop() if len(counts) == 1 else ""
+
+
+def _why(row: SnapshotRow, all_reasons: bool) -> str:
+    return "; ".join(row.reasons if all_reasons else row.reasons[:1])
 
 
 def folded(main_reasons: Mapping[str, int]) -> list[tuple[str, int]]:
@@ -136,7 +176,7 @@ def going_view(
     if not count:
         return
     limit = None if everything else SHOWN
-    yield snapshot_table(islice(going, limit), noun, all_reasons=all_reasons)
+    yield from snapshot_table(islice(going, limit), count, noun, all_reasons=all_reasons)
     if limit is not None and count > limit:
         yield f"(and {snapshots(count - limit, noun)} more; {listed_by} shows them)"
 
