@@ -141,10 +141,10 @@ class Repository:
         with self._workspace.database.read() as connection:
             tip = commits.resolve(connection, self.uid, ref or self.default_branch)
             walk = commits.walk(connection, self.uid, tip, first_parent=first_parent)
-            matching = list(islice(walk, None if path else limit))
+            walked = list(islice(walk, None if path else limit))
         if not path:
-            return matching
-        return list(islice((commit for commit in matching if self._changed(commit, path)), limit))
+            return walked
+        return list(islice((commit for commit in walked if self._changed(commit, path)), limit))
 
     def _changed(self, commit: Commit, path: str) -> bool:
         """Whether a commit differs from its first parent at a path, or below one with ``/``."""
