@@ -1,6 +1,6 @@
 """The only place where time is read.
 
-Everything that needs the time gets a ``Clock``, so tests and the demo can move it. Instants are
+Code with a need for the time takes a ``Clock``, so tests and the demo can move it. Instants are
 aware ``datetime`` in UTC, stored as whole microseconds since 1970.
 """
 

@@ -339,7 +339,7 @@ def test_a_lock_from_before_processes_were_noted(
         lock = opened.lock_state()
         assert lock is not None
         assert lock.process is None
-        with pytest.raises(Refused, match="cannot show which process"):
+        with pytest.raises(Refused, match="does not name the process"):
             opened.release_lock(lock)
 
 

@@ -22,7 +22,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what could not be brought back is released for what lies in its place": Bug(
         SETTLING,
-        right="        over=not_restored,\n",
+        right="        over=excluded,\n",
         wrong="",
         test=f"{TEST}::test_what_an_undo_brought_back_is_of_use_whatever_it_could_not",
     ),

@@ -57,9 +57,9 @@ class NamedPlan:
         """The plan, to look at it: the whole store may have been copied."""
         return self._checked(find_plan_anywhere(str(self.place)))
 
-    def _checked(self, found: LocatedPlan) -> LocatedPlan:
+    def _checked(self, located: LocatedPlan) -> LocatedPlan:
         """Refuse the plan of another run or store: anybody may have put it there."""
-        document, store = found.document, self.store
+        document, store = located.document, self.store
         named = document.store
         if (document.run, named.kind, named.uid) != (self.run, store.kind, store.uid):
             raise PlanRefused(
@@ -67,7 +67,7 @@ class NamedPlan:
                 f"({named.uid}), not of run {self.run} for {store.name}",
                 hint="somebody wrote another plan in its place; plan it again",
             )
-        return found
+        return located
 
 
 def is_location(name: str) -> bool:
@@ -138,11 +138,11 @@ def _by_time(plans: Iterator[NamedPlan]) -> list[NamedPlan]:
 def _all(stores: Sequence[Store], start: str) -> Iterator[NamedPlan]:
     for store in stores:
         url, folder = store.place(_ANY)
-        before, found, _ = folder.rpartition(_ANY)
-        if not found:
+        before, separator, _ = folder.rpartition(_ANY)
+        if not separator:
             continue
         folders, _ = open_storage(url).folders(before.rstrip("/"))
-        for one in folders:
-            run = one.rstrip("/").rsplit("/", 1)[-1]
+        for subfolder in folders:
+            run = subfolder.rstrip("/").rsplit("/", 1)[-1]
             if _WHOLE.fullmatch(run) and run.startswith(start):
                 yield NamedPlan(store, run)

@@ -122,8 +122,8 @@ class OpenStore:
         chosen = asked.options(self.store)
         with self.work.begin(local=_edits_only(asked)) as (engine, watch):
             made = plan_request(self.store, engine, chosen, asked.request, watcher=watch)
-        found = LocatedPlan.at(made.place, made.document)
-        return Plan(found, self, not_recorded=made.not_recorded)
+        located = LocatedPlan.at(made.place, made.document)
+        return Plan(located, self, not_recorded=made.not_recorded)
 
     def open_plan(self, name: str) -> Plan:
         """Open a plan of this store, to apply it: by the id of its run, the start of the id,
@@ -178,8 +178,8 @@ class OpenStore:
             )
         plan = run = None
         if done.plan is not None:
-            found = LocatedPlan.at(done.plan.place, done.plan.document)
-            plan = Plan(found, self, not_recorded=done.plan.not_recorded)
+            located = LocatedPlan.at(done.plan.place, done.plan.document)
+            plan = Plan(located, self, not_recorded=done.plan.not_recorded)
         if done.applied is not None:
             run = Run.of(self, done.applied.run, done.applied)
         return GcResult(plan, run, done.note)

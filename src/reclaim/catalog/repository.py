@@ -134,17 +134,17 @@ class Repository:
     ) -> list[Commit]:
         """Return a commit and its ancestors, newest first, from a single database snapshot.
 
-        With a path, return only commits with a change there against their first parent; a path
-        ending in ``/`` means everything below it.
+        With a path, return only commits with a change there from their first parent; a path ending
+        in ``/`` stands for everything below it.
         """
         check_prefix(path)
         with self._workspace.database.read() as connection:
             tip = commits.resolve(connection, self.uid, ref or self.default_branch)
             walk = commits.walk(connection, self.uid, tip, first_parent=first_parent)
-            walked = list(islice(walk, None if path else limit))
+            read = list(islice(walk, None if path else limit))
         if not path:
-            return walked
-        return list(islice((commit for commit in walked if self._changed(commit, path)), limit))
+            return read
+        return list(islice((commit for commit in read if self._changed(commit, path)), limit))
 
     def _changed(self, commit: Commit, path: str) -> bool:
         """Whether a commit differs from its first parent at a path, or below one with ``/``."""

@@ -228,7 +228,7 @@ class RefReader:
     def list(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", limit: int = PAGE
     ) -> Page:
-        """Return a page of a listing; ``entries`` iterates over all pages.
+        """Return a page of a listing; ``entries`` iterates over the whole listing.
 
         With a ``delimiter`` (usually ``/``), paths are grouped by the part up to its next
         occurrence. Pass a page's ``after`` to get the next page.

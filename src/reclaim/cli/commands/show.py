@@ -130,7 +130,7 @@ def show(
     if csv is not None or parquet is not None:
         export(session, opened, csv=csv, parquet=parquet)
         return
-    found = opened.found
+    found = opened.located
     summary = Summary(found.place, found.document, moved_to=found.moved_to)
     if objects:
         session.output.answer(ObjectsAnswer(summary, opened, limit))

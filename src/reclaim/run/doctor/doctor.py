@@ -168,8 +168,9 @@ def _runs(store: Store) -> Finding:
     lock = store.lock_state()
     at_work = lock is not None and lock.why_not_released()
     if purging and not at_work:
-        sentence = f"the purge of the quarantine of run {purging[0]} is unfinished"
-        hint = f"finish it: reclaim purge {named} --run {short(purging[0])}"
+        name = short(purging[0])
+        sentence = f"the purge of the quarantine of run {name} is unfinished"
+        hint = f"finish it: reclaim purge {named} --run {name}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
     unfinished = [newest] if newest and newest.unfinished else []
     # Interrupted lifecycle runs stay unfinished next to later runs.

@@ -61,7 +61,7 @@ def settle(
     """Release addresses claimed by a run whose objects exist.
 
     ``place`` is a folder in the storage of the store. Objects the journals ``failed`` list as not
-    restored stay claimed, even if another object has their address; ``aside`` is their quarantine.
+    restored stay claimed, even if another object has their address; ``quarantine`` holds them.
     """
     if not has_claims(store, run_id):
         return NOTHING_SETTLED
@@ -73,7 +73,7 @@ def settle(
         _write(storage, place.at(f"asked/{number}.parquet"), hashed_files.read(storage, file))
         for number, file in enumerate(written.files)
     ]
-    not_restored = [
+    excluded = [
         _write(storage, place.at(f"over/{number}.parquet"), _addresses(storage, part, quarantine))
         for number, part in enumerate(failed)
     ]
@@ -88,7 +88,7 @@ def settle(
         journal=journal,
         place=place,
         storage=storage,
-        over=not_restored,
+        over=excluded,
     )
     released = held.release_claims(run_id, _existing(storage, journal.own_parts()))
     return Settled(released, outcome.counts[MISSING], outcome.counts[FAILED])

@@ -130,7 +130,7 @@ def purge(
     done = Purged(new_run_id(store.clock.now()))
     place = Place(*store.place(done.run))
     stages = Stages(done.run, watcher or Silent(), noun=store.noun)
-    # A lock is not held while Spark starts.
+    # Spark starts before the lock is taken.
     engine.start()
     with (
         store.lock(done.run) as held,

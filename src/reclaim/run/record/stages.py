@@ -23,7 +23,7 @@ class Stage:
     run: str = ""
     unit: str = ""
     total: int | None = None
-    """How many units it will count, where that is known."""
+    """Expected number of units, if known."""
     noun: str = "snapshot"
     """The store's own word for a snapshot."""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str, *, unit: str = "", total: int | None = None) -> Iterator[Stage]:
-        """Run a stage; one that fails is logged as failed."""
+        """Run a stage. Log an error as failed."""
         stage = Stage(name, self.run, unit, total, self.noun)
         self.watcher.begin(stage)
         started = monotonic()

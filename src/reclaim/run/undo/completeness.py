@@ -32,8 +32,8 @@ def find_whole(
     """Return the complete snapshots, given with their containers by kind.
 
     Objects deleted by a lifecycle rule are not missing: readers get an explicit error. An object at
-    the address of a failed restore, by the journals ``not_back``, does not count; ``aside`` is the
-    quarantine of the failed objects.
+    the address of a failed restore, by the journals ``not_back``, does not count; ``quarantine``
+    holds the failed objects.
     """
     named = [
         snapshot_containers([address], kind)
