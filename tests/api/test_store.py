@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars
@@ -224,7 +226,7 @@ def test_a_lease_keeps_a_commit(store: reclaim.OpenStore, location: Path) -> Non
         repo = catalog.repository("sales")
         old = repo.log("main")[3].id
         with store.lease(old, length="1h", holder="report") as lease:
-            assert (lease.snapshot, lease.holder) == (old, "report")
+            assert (lease.snapshot, lease.holder[:8]) == (old, "report (")
             assert [held.id for held, valid in store.leases() if valid] == [lease.id]
             assert make_plan(store).apply().objects > 0
         assert store.leases() == []
@@ -233,20 +235,39 @@ def test_a_lease_keeps_a_commit(store: reclaim.OpenStore, location: Path) -> Non
             repo.at(old).get("2026/orders.csv")
 
 
-def test_a_lease_that_was_not_renewed_is_told(
-    store: reclaim.OpenStore, monkeypatch: pytest.MonkeyPatch
+def test_leases_of_the_same_holder_do_not_replace_each_other(
+    store: reclaim.OpenStore, location: Path
 ) -> None:
-    monkeypatch.setattr(type(store.store), "renew_lease", _fail)
+    """Nested blocks, and a lease that somebody holds by hand."""
+    with reclaim.open_catalog(location) as catalog:
+        repo = catalog.repository("sales")
+        old = repo.log("main")[3].id
+        by_hand = repo.take_lease(old, holder="report", length=timedelta(days=7))
+        with store.lease(old, holder="report", length="1h") as outer:
+            with store.lease(old, holder="report", length="1h"):
+                pass
+            kept = {lease.id for lease, valid in store.leases() if valid}
+            assert kept == {outer.id, by_hand.id}
+        assert [lease.id for lease, _ in store.leases()] == [by_hand.id]
+
+
+def test_a_lost_lease_ends_the_block_with_an_error(store: reclaim.OpenStore) -> None:
     with ExitStack() as block:
-        block.enter_context(store.lease("main", length=timedelta(seconds=0.2)))
-        while any(valid for _, valid in store.leases()):
-            pass
+        lease = block.enter_context(store.lease("main"))
+        store.release_lease(lease.id)
         with pytest.raises(LeaseLapsed, match="was not renewed in time"):
             block.close()
+    with pytest.raises(InvalidInput, match="cannot be renewed in time"):
+        store.lease("main", length="5min").__enter__()
 
 
-def _fail(*_: object) -> None:
-    raise ConnectionError
+def test_an_error_in_the_block_is_not_hidden(store: reclaim.OpenStore) -> None:
+    def read(lease: str) -> None:
+        store.release_lease(lease)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), store.lease("main") as lease:
+        read(lease.id)
 
 
 def test_names_of_stores(location: Path) -> None:
@@ -303,12 +324,65 @@ def test_an_engine_must_be_known(location: Path) -> None:
         ({"quarantine": False, "markers": True}, "delete markers need a quarantine"),
         ({"quarantine": "3m"}, "m could mean months or minutes"),
         ({"quarantine": -timedelta(days=1)}, "quarantine is negative"),
+        ({"quarantine": 14}, "quarantine is 14"),
         ({"max_bytes": "much"}, "not a size"),
+        ({"max_objects": float("nan")}, "max_objects is nan"),
+        ({"max_objects": -1}, "max_objects is -1"),
+        ({"exclude": "raw/*"}, "exclude is a text"),
     ],
 )
 def test_options_that_make_no_sense(
-    store: reclaim.OpenStore, options: dict[str, object], said: str
+    store: reclaim.OpenStore, options: dict[str, Any], said: str
 ) -> None:
     plan = make_plan(store)
     with pytest.raises(InvalidInput, match=said):
-        plan.apply(**options)  # type: ignore[arg-type]
+        plan.apply(**options)
+    assert store.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"unsafe_allow_fraction": 90}, "unsafe_allow_fraction is 90"),
+        ({"unsafe_allow_fraction": float("nan")}, "unsafe_allow_fraction is nan"),
+        ({"min_age": 0}, "min_age is 0"),
+        ({"kind": "history-only", "refs": "main"}, "refs is a text"),
+        ({"policy": {"keep_last": 1}}, "is not a Policy"),
+    ],
+)
+def test_options_of_a_plan_that_make_no_sense(
+    store: reclaim.OpenStore, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        store.plan(**options)
+
+
+def test_a_misspelt_option_is_not_ignored(store: reclaim.OpenStore) -> None:
+    plan = make_plan(store)
+    calls: list[Callable[[], object]] = [
+        lambda: plan.apply(**{"keep": "14d"}),  # type: ignore[arg-type]
+        lambda: store.gc(**{"exclude": ["raw/*"]}),  # type: ignore[arg-type]
+        lambda: store.gc(**{"history_only": True}),  # type: ignore[arg-type]
+        lambda: store.plan(**{"min_ages": "0s"}),  # type: ignore[arg-type]
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"unknown option|unexpected keyword"):
+            call()
+    assert store.runs() == []
+
+
+def test_a_policy_needs_instants_with_a_time_zone(store: reclaim.OpenStore) -> None:
+    with pytest.raises(InvalidInput, match="has no time zone"):
+        reclaim.Policy(older_than=datetime(2026, 1, 1))  # noqa: DTZ001
+    with pytest.raises(InvalidInput, match="is in the future"):
+        store.set_policy(reclaim.Policy(older_than=datetime(2999, 1, 1, tzinfo=UTC)))
+    assert store.policy is None
+
+
+def test_a_folder_named_like_a_plan_is_no_plan(
+    store: reclaim.OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan(store)
+    (tmp_path / "latest").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert store.open_plan("latest").run_id == plan.run_id

@@ -7,6 +7,7 @@ from tests.planted.bug import Bug
 RETENTION = "tests/cli/test_retention.py"
 SETTINGS = "tests/cli/test_settings.py"
 MOMENTS = "tests/catalog/test_moments.py"
+API = "tests/api/test_store.py"
 
 BUGS: dict[str, Bug] = {
     "a name that fits several runs is the first of them": Bug(
@@ -56,5 +57,28 @@ BUGS: dict[str, Bug] = {
         right="            return get(connection, repo_uid, commit.id)\n",
         wrong="            return commit\n",
         test=f"{MOMENTS}::test_a_commit_that_was_collected[embedded]",
+    ),
+    "a lease of the same holder is replaced": Bug(
+        "reclaim.api.store",
+        right='        own = f"{holder or _login()} ({new_uid()[:8]})"\n',
+        wrong="        own = holder or _login()\n",
+        test=f"{API}::test_leases_of_the_same_holder_do_not_replace_each_other",
+    ),
+    "a lost lease is not noticed": Bug(
+        "reclaim.api.store",
+        right="            self._lost = error\n",
+        wrong="            del error\n",
+        test=f"{API}::test_a_lost_lease_ends_the_block_with_an_error",
+    ),
+    "a misspelt option of an apply is ignored": Bug(
+        "reclaim.api.plan",
+        drops="Plan.apply: refuse_unknown",
+        test=f"{API}::test_a_misspelt_option_is_not_ignored",
+    ),
+    "old backups are collected by every later plan": Bug(
+        "reclaim.api.options",
+        right="        store.collect_backups(asked)\n",
+        wrong="        store.collect_backups(asked or store.format.backups)\n",
+        test="tests/api/test_other_stores.py::test_an_option_of_a_plan_holds_for_that_plan_alone",
     ),
 }

@@ -159,7 +159,7 @@ class Forgetful(ShelfStore):
 
 
 class HalfStore(ShelfStore, KeepsBackups):
-    def collect_backups(self) -> None: ...
+    def collect_backups(self, asked: bool = True) -> None: ...
 
 
 class HalfHandle(HeldShelf, HeldBackups):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 from reclaim.clock import SystemClock
 from reclaim.engine.answers import Objects
@@ -86,10 +87,14 @@ class Asked:
 
     @classmethod
     def of(cls, policy: Policy | None, arguments: PlanArguments) -> Asked:
+        refuse_unknown(arguments, PlanArguments)
+        if policy is not None and not isinstance(policy, Policy):
+            raise InvalidInput(f"{policy!r} is not a Policy", hint="use reclaim.Policy(...)")
+        check_range(arguments.get("unsafe_allow_fraction"), "unsafe_allow_fraction", most=1.0)
         kind = _kind(arguments.get("kind", "collect"))
         request = RunRequest(
             kind,
-            tuple(arguments.get("refs", ())),
+            check_names(arguments.get("refs", ()), "refs"),
             arguments.get("branch"),
             arguments.get("full", False),
         )
@@ -140,15 +145,45 @@ def removal_for(store: Store, arguments: ApplyArguments) -> Removal:
         return kind(KEEP, may_shorten=False)
     if isinstance(asked, str | timedelta):
         return kind(to_timedelta(asked, "quarantine"), may_shorten=True)
+    if not hasattr(asked, "deleter"):
+        raise InvalidInput(
+            f"quarantine is {asked!r}", hint='use True, False, or a time such as "14d"'
+        )
     return asked
 
 
 def limits_of(arguments: ApplyArguments) -> Limits:
     """Return the limits of an apply."""
-    size = arguments.get("max_bytes")
+    size, count = arguments.get("max_bytes"), arguments.get("max_objects")
     if isinstance(size, str):
         size = parse_size("max_bytes", size)
-    return Limits(arguments.get("max_objects"), size)
+    limits: tuple[tuple[str, object], ...] = (("max_bytes", size), ("max_objects", count))
+    for name, limit in limits:
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool)):
+            raise InvalidInput(f"{name} is {limit!r}", hint="use a whole number")
+        check_range(limit, name)
+    return Limits(count, size)
+
+
+def refuse_unknown(arguments: Mapping[str, Any], known: type) -> None:
+    """Refuse an unknown option, as Python does: a misspelt option must not be ignored."""
+    if unknown := sorted(arguments.keys() - known.__annotations__.keys()):
+        raise TypeError(f"unknown option {', '.join(unknown)}; see reclaim.api.options")
+
+
+def check_range(number: object, name: str, *, most: float = math.inf) -> None:
+    """Refuse a number below zero or above a maximum, and values other than numbers."""
+    if number is None:
+        return
+    if not isinstance(number, int | float) or not 0 <= number <= most:
+        raise InvalidInput(f"{name} is {number!r}", hint=f"use a number from 0 to {most}")
+
+
+def check_names(names: Sequence[str] | str, option: str) -> tuple[str, ...]:
+    """Refuse a text in place of a list of texts."""
+    if isinstance(names, str):
+        raise InvalidInput(f"{option} is a text", hint=f"use a list: {option}=[{names!r}]")
+    return tuple(names)
 
 
 def to_timedelta(age: Age, name: str) -> timedelta:
@@ -157,6 +192,8 @@ def to_timedelta(age: Age, name: str) -> timedelta:
         if age < timedelta(0):
             raise InvalidInput(f"{name} is negative: {age}")
         return age
+    if not isinstance(age, str):
+        raise InvalidInput(f"{name} is {age!r}", hint='use a time such as "24h", or a timedelta')
     if _ZERO.fullmatch(age):
         return timedelta(0)
     try:
@@ -218,26 +255,24 @@ def _check_kind(request: RunRequest, policy: Policy | None) -> None:
 
 def allow_missing(store: Store, *, asked: bool) -> None:
     """Allow a store to treat missing layers or snapshots as lost, on request."""
-    if not asked:
-        return
-    if not isinstance(store, NeedsOtherSnapshots):
+    if isinstance(store, NeedsOtherSnapshots):
+        store.allow_missing(asked)
+    elif asked:
         raise InvalidInput(
             f"a {store.kind} store does not tell what is missing",
             hint="leave --unsafe-allow-missing-layers out",
         )
-    store.allow_missing()
 
 
 def _collect_backups(store: Store, *, asked: bool) -> None:
     """Allow a store to collect old copies, on request."""
-    if not asked:
-        return
-    if not isinstance(store, KeepsBackups):
+    if isinstance(store, KeepsBackups):
+        store.collect_backups(asked)
+    elif asked:
         raise InvalidInput(
             f"a {store.kind} store keeps no copies of what it replaces",
             hint="leave --old-backups out",
         )
-    store.collect_backups()
 
 
 def _empty_place(location: str, store: Store) -> Place:

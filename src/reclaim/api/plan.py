@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import pyarrow as pa
 
-from reclaim.api.options import ApplyArguments, allow_missing, limits_of, removal_for
+from reclaim.api.options import (
+    ApplyArguments,
+    allow_missing,
+    check_names,
+    limits_of,
+    refuse_unknown,
+    removal_for,
+)
 from reclaim.engine.tasks.parts import Place
 from reclaim.errors import InvalidInput
 from reclaim.globs import check_globs
@@ -157,7 +164,8 @@ class Plan:
         again. Safe to run again.
 
         Objects with a path or address matching ``exclude`` stay. ``digest`` refuses any other plan.
-        ``before_change`` is called once all checks have passed; an error there changes nothing.
+        ``before_change`` is called after the checks of the request and before the apply, which
+        checks again. An error in it changes nothing.
         """
         from reclaim.api.run import Run
 
@@ -170,8 +178,9 @@ class Plan:
                 f"the plan was moved to {self.location}",
                 hint=f"apply it where it was written: {self.place}",
             )
+        refuse_unknown(options, ApplyArguments)
         asked = None if digest is None else check_digest(digest)
-        globs, limits = check_globs(exclude), limits_of(options)
+        globs, limits = check_globs(check_names(exclude, "exclude")), limits_of(options)
         edits_only = document.history_only is not None
         if edits_only:
             _refuse_deletions(options, exclude)
@@ -242,5 +251,5 @@ def _by_reason(groups: Sequence[Group]) -> Mapping[str, Total]:
 def _refuse_deletions(options: ApplyArguments, exclude: Sequence[str]) -> None:
     given: dict[str, Any] = {**options, "exclude": list(exclude)}
     for name, value in given.items():
-        if value not in (None, False, []):
+        if value is not None and value is not False and value != []:
             raise InvalidInput(f"{name} does not go with a history-only plan")

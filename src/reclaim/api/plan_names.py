@@ -72,6 +72,9 @@ class NamedPlan:
 
 def is_location(name: str) -> bool:
     """Whether a name means a folder or a URL, and not a run."""
+    if name == LATEST or _START.fullmatch(name):
+        # A folder of this name is written ./NAME.
+        return False
     return "/" in name or ":" in name or Path(name).exists()
 
 

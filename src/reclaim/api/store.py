@@ -18,6 +18,7 @@ from reclaim.api.options import (
     Asked,
     PlanArguments,
     allow_missing,
+    check_past,
     limits_of,
     removal_for,
     to_timedelta,
@@ -26,7 +27,8 @@ from reclaim.api.plan import Plan
 from reclaim.api.plan_names import find_named, is_location
 from reclaim.api.run import Run, find_id
 from reclaim.api.work import EngineChoice, EngineName, ShowProgress, Work, make_work
-from reclaim.errors import InvalidInput, LeaseLapsed, NotFound, Refused
+from reclaim.errors import Gone, InvalidInput, LeaseLapsed, NotFound, ReclaimError, Refused
+from reclaim.ids import new_uid
 from reclaim.lock import LockState
 from reclaim.model import Lease
 from reclaim.policy import Policy
@@ -48,6 +50,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reclaim.catalog import Catalog
+
+
+SHORTEST_LEASE = timedelta(minutes=15)
+"""Shortest lease with time for renewals between the tolerated clock differences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,7 @@ class OpenStore:
         max_bytes: int | str | None = None,
         **options: Unpack[PlanArguments],
     ) -> GcResult:
-        """Plan and apply in a single call, with the options of ``plan`` and of ``Plan.apply``."""
+        """Plan and apply in a single call, with the options of ``plan``."""
         return self.gc_with(
             Asked.of(policy, options),
             ApplyArguments(
@@ -219,6 +225,7 @@ class OpenStore:
 
     def set_policy(self, policy: Policy, *, set_by: str | None = None) -> None:
         """Store a retention policy, and replace an earlier policy."""
+        check_past(policy)
         store_policy(self.store, text_of(policy), policy, set_by=set_by or _login())
 
     def unset_policy(self) -> None:
@@ -252,8 +259,15 @@ class OpenStore:
         """
         store = self._with_leases()
         lasting = to_timedelta(length, "length")
+        if lasting < SHORTEST_LEASE:
+            raise InvalidInput(
+                f"a lease of {lasting} cannot be renewed in time",
+                hint=f"use at least {SHORTEST_LEASE}",
+            )
+        # Another lease of the same holder on the commit would be replaced.
+        own = f"{holder or _login()} ({new_uid()[:8]})"
         began = monotonic()
-        lease = store.take_lease(commit, holder=holder or _login(), length=lasting)
+        lease = store.take_lease(commit, holder=own, length=lasting)
         renewed = _Renewed(store, lease, began)
         renewal = Renewal(renewed, f"the lease on {lease.snapshot}")
         renewal.start(lasting / 3)
@@ -363,15 +377,25 @@ class _Renewed:
         self._store = store
         self._lease = lease
         self._since = since
+        self._lost: ReclaimError | None = None
 
     def renew(self) -> None:
         began = monotonic()
-        self._lease = self._store.renew_lease(self._lease)
+        try:
+            self._lease = self._store.renew_lease(self._lease)
+        except (LeaseLapsed, NotFound, Gone) as error:
+            self._lost = error
+            raise
         self._since = began
 
     def check(self, why: str) -> None:
         """Fail unless the lease was renewed in time: its objects may be collected by now."""
-        if monotonic() - self._since >= self._lease.length.total_seconds():
+        if self._lost is None:
+            # The store decides; monotonic time decides if the store does not answer.
+            with suppress(ReclaimError):
+                self.renew()
+        lasted = monotonic() - self._since
+        if self._lost is not None or lasted >= self._lease.length.total_seconds():
             raise LeaseLapsed(
                 f"the lease on {self._lease.snapshot} was not renewed in time{why}",
                 hint="what was read since may have been collected; read it again",

@@ -117,6 +117,11 @@ class Policy:
         keep_yearly: int | None = None,
         keep_merge_bases: bool = False,
     ) -> None:
+        if isinstance(older_than, datetime) and older_than.tzinfo is None:
+            raise InvalidInput(
+                f"older_than {older_than} has no time zone",
+                hint="use an aware datetime, such as datetime.now(UTC)",
+            )
         given = {
             "older_than": older_than,
             "keep_within": keep_within,

@@ -10,7 +10,7 @@ class KeepsBackups(ABC):
     """A store that keeps copies of replaced files for ever."""
 
     @abstractmethod
-    def collect_backups(self) -> None:
+    def collect_backups(self, asked: bool = True) -> None:
         """Include unneeded copies in plans, as explicitly requested."""
 
 

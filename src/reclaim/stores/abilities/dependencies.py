@@ -31,5 +31,5 @@ class NeedsOtherSnapshots(ABC):
         """Objects in the order of deletion; they are restored in reverse order."""
 
     @abstractmethod
-    def allow_missing(self) -> None:
+    def allow_missing(self, allowed: bool = True) -> None:
         """Continue without missing snapshots named by others: the caller confirms their loss."""

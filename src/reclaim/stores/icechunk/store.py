@@ -269,15 +269,16 @@ class IcechunkStore(
 
     # Backups
 
-    def collect_backups(self) -> None:
-        if self.format.spec == 1:
+    def collect_backups(self, asked: bool = True) -> None:
+        if asked and self.format.spec == 1:
             raise InvalidInput(
                 f"{self.name} is of spec 1, which keeps no copies of replaced files",
                 hint="omit --old-backups",
             )
-        self.format = replace(self.format, backups=True)
+        if asked != self.format.backups:
+            self.format = replace(self.format, backups=asked)
         self._observer.format = self.format
-        self._observer.collects_backups = True
+        self._observer.collects_backups = asked
 
     # Checks
 

@@ -98,9 +98,9 @@ class TerminusStore(
         self._view.check()
         read_labels(self.folder)
 
-    def allow_missing(self) -> None:
+    def allow_missing(self, allowed: bool = True) -> None:
         """Continue without missing layers named by live layers, as explicitly confirmed."""
-        self._observer.allow_missing = True
+        self._observer.allow_missing = allowed
 
     def observe(self, request: ObserveRequest) -> Observation:
         return self._observer.observe(request.reader, request.margin, request.survey)
