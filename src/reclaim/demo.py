@@ -1,8 +1,7 @@
-"""The demonstration: three months of history on a clock that is moved by hand.
+"""The demonstration: a catalog with three months of simulated history.
 
-``build`` makes a small catalog as a team would have left it. ``run`` does to it what a retention
-job does, takes pictures on the way, and reads back everything that is referenced. Nothing here
-prints.
+``build`` writes the history of a small team. ``run`` plans and applies like a retention job,
+records the objects before and after, and reads back all referenced objects. Nothing here prints.
 """
 
 from __future__ import annotations
@@ -78,14 +77,14 @@ class Picture:
 
     kinds: Mapping[str, Amount]
     reasons: Mapping[str, Amount]
-    """Why each object of data or containers is kept, or that nothing keeps it."""
+    """Objects of data and containers, by reason."""
     rows: int
-    """Rows in the staging tables, also those that nobody reads any more."""
+    """Rows in the staging tables, including unused rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """An object in the plan, and why it is there."""
+    """An object in the plan, with its reason."""
 
     path: str
     size: int
@@ -94,7 +93,7 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything that the demonstration made, did and saw."""
+    """Results of the demonstration."""
 
     catalog: str
     began: datetime
@@ -105,40 +104,40 @@ class Report:
     rows_cleaned: int
     rule: str
     released: int
-    """Commits that no ref reaches any more, because of the rule."""
+    """Commits made unreachable by the rule."""
     run: str
     before: Picture
     expired: Picture
-    """Once history is edited, before anything is deleted."""
+    """After the edit of the history, before deletions."""
     after: Picture
     plan: str
-    """Where the plan is."""
+    """Location of the plan."""
     applied: str
-    """The run that applied it."""
+    """Run of the apply."""
     going: Mapping[str, Amount]
-    """Objects that the plan took, by reason."""
+    """Objects deleted by the plan, by reason."""
     collected: int
-    """Commits that were let go of."""
+    """Removed commits."""
     read_back: Amount
-    """Objects that are referenced, and were read once more after all of it."""
+    """Referenced objects, read again at the end."""
     explained: Explained
-    """An object that was deleted."""
+    """A deleted object."""
     gone: str
-    """The error that reads of a removed commit end with."""
+    """Error message of a read from a removed commit."""
     moved: Amount
-    """Objects of another repository that a run moved to quarantine."""
+    """Objects of the second repository moved to quarantine."""
     restored: Amount
-    """Objects that the undo of that run brought back."""
+    """Objects restored by the undo."""
     undone: str
-    """The run that was undone."""
+    """The undone run."""
 
 
 def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
-    """Build a catalog in a folder whose history ends at ``until``, and collect what is garbage."""
+    """Build a catalog with a history up to ``until``, and collect its garbage."""
     began = until - timedelta(days=DAYS)
     clock = FakeClock(began)
     build(folder, clock)
-    # Who looks at commits holds them, so the looking and the collecting are processes apart.
+    # Readers hold leases, so reads and collections use separate catalogs.
     with _open(folder, clock) as catalog:
         repo = catalog.repository(REPOSITORY)
         storage = ObjectStorage.open(catalog.storage_url)
@@ -187,7 +186,7 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
 
 
 def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[WrittenPlan, Applied]:
-    """Plan and apply, as the commands of these names do."""
+    """Plan and apply, like the commands of the same names."""
 
     store, opener = find(catalog, REPOSITORY), _opener(clock)
     plan = make_plan(store, engine, opener=opener)
@@ -195,38 +194,38 @@ def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Writte
 
 
 def _explained(plan: WrittenPlan) -> Explained:
-    """The largest object with a path that a plan takes."""
-    found = FoundPlan.at(plan.place, plan.document)
+    """Find the largest object with a path in a plan."""
+    opened = FoundPlan.at(plan.place, plan.document)
     columns = ("path", "size", "reason")
-    rows = [row for file in plan.document.files for row in found.read(file, columns).to_pylist()]
+    rows = [row for file in plan.document.files for row in opened.read(file, columns).to_pylist()]
     largest = max((row for row in rows if row["path"]), key=lambda row: row["size"])
     return Explained(**largest)
 
 
 def _gone(repo: Repository, history: Sequence[Commit]) -> str:
-    """The error for the newest commit that was removed."""
+    """Return the error message for the newest removed commit."""
     stay = {commit.id for commit in repo.log()}
     removed = next(commit.id for commit in history if commit.id not in stay)
     try:
         repo.at(removed).list()
     except Gone as error:
         return error.message
-    raise Corrupt(f"{removed} was removed, and can be read")
+    raise Corrupt(f"{removed} was removed, but can be read")
 
 
 def _quarantine(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Amount, Undone]:
-    """Move what nothing refers to in another repository to quarantine, and bring it back."""
+    """Move unreferenced objects of the second repository to quarantine, and restore them."""
     store, opener = find(catalog, TRIAL), _opener(clock)
     plan = make_plan(store, engine, opener=opener)
     removal = MoveToQuarantine(KEEP, may_shorten=False)
     applied = apply_plan(store, engine, plan.place, removal=removal, opener=opener)
-    done = applied.summary()
+    counts = applied.summary()
     undone = undo_run(store, engine, applied.run, opener=opener)
-    return Amount(done["objects"], done["bytes"]), undone
+    return Amount(counts["objects"], counts["bytes"]), undone
 
 
 def _expire(catalog: Catalog, engine: Engine, clock: FakeClock, rule: PlanOptions) -> Applied:
-    """Plan and apply an edit of the history alone."""
+    """Plan and apply an edit of the history only."""
     store, opener = find(catalog, REPOSITORY), _opener(clock)
     plan = plan_history(store, rule, opener=opener)
     return apply_plan(store, engine, plan.place, opener=opener)
@@ -245,7 +244,7 @@ def _sums(groups: Iterable[Group]) -> dict[str, Amount]:
 
 
 def _read_back(repo: Repository) -> Amount:
-    """Read every object that a branch, with what is staged on it, a tag or an older commit has."""
+    """Read every object of branches (staged changes too), tags and older commits."""
     names = [ref.name for ref in (*repo.branches(), *repo.tags())]
     older = {commit.id for name in names for commit in repo.log(name)}
     seen: set[str] = set()
@@ -257,7 +256,7 @@ def _read_back(repo: Repository) -> Amount:
                 seen.add(entry.address)
                 data = reader.get(entry.path)
                 if f"sha256:{sha256(data).hexdigest()}" != entry.checksum:
-                    raise Corrupt(f"{entry.path} of {ref} is not what it was")
+                    raise Corrupt(f"{entry.path} of {ref} has changed")
                 read = read.plus(len(data))
     return read
 
@@ -272,7 +271,7 @@ def _open(folder: Path, clock: Clock) -> Catalog:
 
 
 def build(folder: Path, clock: FakeClock) -> None:
-    """Make the catalog and its history, moving the clock ``DAYS`` days on."""
+    """Create the catalog and ``DAYS`` days of history."""
     Catalog.init(
         folder, clock=clock, wrap_storage=lambda storage: ClockedStorage(storage, clock)
     ).close()
@@ -287,7 +286,7 @@ def build(folder: Path, clock: FakeClock) -> None:
 
 
 class _Story:
-    """Ninety days in the life of a repository."""
+    """Ninety days of a repository."""
 
     def __init__(
         self, repo: Repository, trial: Repository, storage_url: str, clock: FakeClock
@@ -357,13 +356,13 @@ class _Story:
         self._repo.create_tag(name, "main")
 
     def _abandon_upload(self) -> None:
-        """Bytes that were uploaded for a token, which was never linked."""
+        """Upload bytes for a token, and never link it."""
         place = self._main.get_physical_address("imports/big.parquet")
         storage = ClockedStorage(ObjectStorage.open(self._storage_url), self._clock)
         storage.put(place.address, self._random.randbytes(60_000))
 
     def _reset_upload(self) -> None:
-        """An upload that was staged on the wrong branch, and thrown away."""
+        """Stage an upload on the wrong branch, and discard it."""
         branch = self._repo.branch("cleanup")
         self._put(branch, {"wrong/export.csv": 40_000})
         branch.reset()
@@ -377,7 +376,7 @@ class _Story:
         spike.commit("Samples", committer="omar")
 
     def _leave_leftovers(self) -> None:
-        """Uncommitted changes, one of them overwritten before it was ever committed."""
+        """Leave uncommitted changes, including an overwritten upload."""
         branch = self._repo.branch("experiment")
         self._put(branch, {f"experiment/new-{number}.csv": 18_000 for number in range(3)})
         self._put(branch, {"experiment/new-0.csv": 18_000})
@@ -385,7 +384,7 @@ class _Story:
         self._put(spike, {f"spike/late-{number}.csv": 9_000 for number in range(5)})
 
     def _reset_trial(self) -> None:
-        """Uploads that were staged and thrown away in the other repository."""
+        """Stage and discard uploads in the second repository."""
         branch = self._trial.branch("main")
         self._put(branch, {f"readings/{number}.csv": 10_000 for number in range(4)})
         branch.commit("Readings", committer="omar")
@@ -396,7 +395,7 @@ class _Story:
         self._repo.delete_branch("spike")
 
     def _put(self, branch: Branch, sizes: Mapping[str, int]) -> None:
-        """Upload objects of about these sizes."""
+        """Upload objects with about these sizes."""
         branch.put_many(
             [
                 (path, self._random.randbytes(size + self._random.randrange(size)))
@@ -410,7 +409,7 @@ class _Story:
 
 @dataclass(frozen=True, slots=True)
 class _Roots:
-    """The addresses that something reaches, from the roots of a run and the trees they name."""
+    """Referenced addresses, by kind of reference."""
 
     commits: int
     refs: int
@@ -418,13 +417,13 @@ class _Roots:
     committed: frozenset[str]
     staged: frozenset[str]
     pending: frozenset[str]
-    """The addresses that upload tokens wait for, expired ones too."""
+    """Addresses of upload tokens, including expired tokens."""
     tokens_expired: int
 
     @classmethod
     def read(cls, storage: Storage, repo: Repository) -> _Roots:
         files = ObjectStorage.open("memory://")
-        # Settled, tokens whose time is over count until a run has ended them.
+        # With settled states, expired tokens count until a run ends them.
         seen, judged = repo.read_roots(files, settled=True), repo.read_roots(files)
         held: dict[str, set[str]] = {observing.STAGED: set(), observing.PENDING: set()}
         for file in seen.files:
@@ -438,7 +437,9 @@ class _Roots:
             leases=seen.leases,
             now=seen.read_at,
         ).live
-        needed = {one: _needed(storage, repo, one, seen.metaranges[one]) for one in live}
+        needed = {
+            commit: _needed(storage, repo, commit, seen.metaranges[commit]) for commit in live
+        }
         return cls(
             commits=len(live),
             refs=len(history.refs),
@@ -450,7 +451,7 @@ class _Roots:
         )
 
     def reason(self, address: str) -> str:
-        """Why an object stays, or that nothing reaches it."""
+        """Return the reason to keep an object, or its lack of references."""
         if address in self.shown:
             return SHOWN
         if address in self.committed:
@@ -461,7 +462,7 @@ class _Roots:
 
 
 def _needed(storage: Storage, repo: Repository, commit: str, metarange: str) -> frozenset[str]:
-    """Every address that a commit needs: its data, its metarange and the ranges in that."""
+    """Return all addresses of a commit: data, metarange and ranges."""
     if not metarange:
         return frozenset()
     ranges = decode_metarange(storage.get(metarange), metarange)
@@ -488,8 +489,8 @@ def _kind(address: str) -> str:
     return {"meta": CONTAINERS, "runs": RECORDS}.get(folder, BOOKKEEPING)
 
 
-def _amounts(names: Iterable[str], found: Iterable[tuple[str, int]]) -> dict[str, Amount]:
+def _amounts(names: Iterable[str], sizes: Iterable[tuple[str, int]]) -> dict[str, Amount]:
     sums: defaultdict[str, Amount] = defaultdict(Amount)
-    for name, size in found:
+    for name, size in sizes:
         sums[name] = sums[name].plus(size)
     return {name: sums[name] for name in names}

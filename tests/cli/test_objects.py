@@ -170,7 +170,7 @@ def test_get_compares_bytes_when_asked(
 ) -> None:
     target = tmp_path / "out"
     said = tree.ok("get", "sales/main/a.txt", str(target), "--verify")
-    assert "Its SHA-256 is right." in said.out
+    assert "Its SHA-256 matches." in said.out
     document = tree.ok("get", "-r", "sales/main", str(tmp_path / "all"), "--verify", "--json").json
     assert (document["verified"], document["unverified"]) == (5, 0)
 
