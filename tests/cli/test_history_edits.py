@@ -73,6 +73,6 @@ def test_what_was_deleted_is_said_by_the_undo(
     [done] = cli.ok("gc", "sales", *RULES, "--json").json["stores"]
     assert (done["condemned"], done["reparented"], done["released"]) == (1, 2, 3)
     out = " ".join(cli.ok("undo", done["run"]).out.split())
-    assert "What it deleted is gone:" in out
+    assert "Deleted for good:" in out
     assert f"{log[0]} is gone" in out
     assert [commit.id for commit in repo.log("other")] == [on_other, *log[1:]]

@@ -58,7 +58,7 @@ def test_the_way_back_is_told(bare: CommandLine, tree: SampleTree, bound: str, s
     text = bare.ok("gc", name, "--history-only", "--older-than", bound, "--delete-expired-tags").out
     assert "deleted refs: tag1" in text
     if spec == 1:
-        assert "which cannot be taken back" in text
+        assert "which cannot be undone" in text
     else:
         assert f"--store {name}" in text
 

@@ -104,7 +104,7 @@ class Demonstration:
         count, total = sum(tally.objects for tally in going), sum(tally.bytes for tally in going)
         yield f"plan    found {objects(count)} ({size(total)}) without references:"
         rows = [(why, str(tally.objects), size(tally.bytes)) for why, tally in report.going.items()]
-        yield Table(("why", "objects", "bytes"), rows, frozenset({"objects", "bytes"}))
+        yield Table(("reason", "objects", "bytes"), rows, frozenset({"objects", "bytes"}))
         yield (f"apply   deleted them: {size(total)} freed, {commits(report.collected)} removed.")
         explained = report.explained
         yield (

@@ -165,7 +165,7 @@ class Runs:
             for repository, run in self.runs
         )
         names = [] if self.named else ["repository"]
-        columns = ("run", *names, "kind", "state", "started (UTC)", "what")
+        columns = ("run", *names, "kind", "state", "started (UTC)", "result")
         yield Table(columns, rows, last_below=True)
         for repository, deletes in self.online:
             of = "" if self.named else f" of {repository}"

@@ -121,7 +121,7 @@ class Summary:
             yield f"{too_young(plan.too_young, plan.store.noun)}."
         if plan.going:
             yield from self._going()
-        yield "\nWhat stays, and why:"
+        yield "\nKept, by reason:"
         yield _table("reason", _sums(plan.staying, _why), len(plan.staying))
         yield "\nHistory:"
         yield from self._history()
@@ -166,17 +166,17 @@ class Summary:
 
     def _going(self) -> Iterator[Block]:
         plan = self.plan
-        yield "\nWhy:"
+        yield "\nTo delete, by reason:"
         yield _table("reason", _sums(plan.going, lambda group: group.reason))
-        yield "\nWhat:"
+        yield "\nBy kind:"
         yield _table("kind", _sums(plan.going, lambda group: group.kind))
         data = [group for group in plan.going if group.branch or group.prefix]
         if data:
-            yield "\nWhere, by the branch it was uploaded to and the folder of its path:"
+            yield "\nBy branch of the upload and folder of the path:"
             yield _table("branch and folder", _sums(data, _where))
-        yield "\nHow old:"
+        yield "\nBy age:"
         yield _table("age", sorted(_sums(plan.going, lambda group: group.age), key=_by_age))
-        yield "\nThe largest:"
+        yield "\nLargest objects:"
         # The store's own metadata says little, unless there is nothing else.
         largest = [item for item in plan.largest if item.path] or plan.largest
         rows = [(size(item.bytes), item.path or item.address) for item in largest[:ROWS]]

@@ -135,7 +135,9 @@ def snapshot_table(
             yield _why(row, all_reasons).removeprefix(f"{common} ").removesuffix(f": {common}")
 
     columns = [noun, "written (UTC)"]
-    columns += ["decision"] * decides + ["refs"] * names + ["message"] + ["why"] * (not all_equal)
+    columns += (
+        ["decision"] * decides + ["refs"] * names + ["message"] + ["reason"] * (not all_equal)
+    )
     listed = (tuple(cells(row)) for row in chain(first, remaining))
     yield Table(tuple(columns), listed, last_below=not all_equal)
 
