@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from bench.figure import Figure, Timer
 from bench.peak import peak_megabytes
-from reclaim.cycles import no_search_for_cycles
+from reclaim.garbage_collector import cyclic_gc_paused
 from reclaim.history import build, expire
 from reclaim.model import Ref, RefKind, Snapshot, SnapshotId
 from reclaim.policy import Policy, evaluate, parse_policy
@@ -89,7 +89,7 @@ def _decide(
         with timer("traversal"):
             traverse(snapshots, refs)
         # As a run does it.
-        with timer("decide"), no_search_for_cycles():
+        with timer("decide"), cyclic_gc_paused():
             history = build(snapshots, refs)
             decisions = evaluate(policy, history, now=now)
             edit = expire(history, decisions.kept, keep_bases_of=decisions.keep_bases_of)

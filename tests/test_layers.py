@@ -15,7 +15,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
 
 # From bottom to top. Rooms on one level do not import each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("cycles", "errors", "ids", "process", "safety", "text"),
+    ("errors", "garbage_collector", "ids", "process", "safety", "text"),
     ("model",),
     ("run_record",),
     ("clock",),

@@ -67,10 +67,10 @@ def test_a_failure_is_remembered_until_a_renewal_succeeds() -> None:
 
     def work() -> None:
         if steps[1].is_set():
-            said.append(owner.renewal.why())
+            said.append(owner.renewal.failure_text())
             steps[2].set()
         elif steps[0].is_set():
-            said.append(owner.renewal.why())
+            said.append(owner.renewal.failure_text())
             steps[1].set()
         else:
             steps[0].set()
@@ -125,8 +125,8 @@ def test_what_is_left_to_it_is_done_between_renewals() -> None:
 
     owner = Owner(lambda: None)
     owner.renewal.start(LONG)
-    owner.renewal.soon(fails)
-    owner.renewal.soon(done.set)
+    owner.renewal.run_soon(fails)
+    owner.renewal.run_soon(done.set)
     assert done.wait(WAIT)
     assert failed.is_set()
     owner.renewal.close()
@@ -138,9 +138,9 @@ def test_it_renews_in_time_however_much_is_left_to_it() -> None:
 
     def again() -> None:
         if not renewed.is_set():
-            owner.renewal.soon(again)
+            owner.renewal.run_soon(again)
 
-    owner.renewal.soon(again)
+    owner.renewal.run_soon(again)
     owner.renewal.start(SHORT)
     assert renewed.wait(WAIT)
     owner.renewal.close()

@@ -1,7 +1,7 @@
-"""The one place where time is read.
+"""The only place where time is read.
 
-Everything that needs the time is given a ``Clock``, so that tests and the demo can move it.
-Instants are aware ``datetime`` in UTC, and whole microseconds since 1970 where they are stored.
+Code with a need for the time takes a ``Clock``, so tests and the demo can move it. Instants are
+aware ``datetime`` in UTC, stored as whole microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from reclaim.safety import SAFETY
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 SKEW = SAFETY.clock_skew
-"""How far the clock of a machine may be from the storage's."""
+"""Largest tolerated difference between the clocks of a machine and of the storage."""
 
 
 class Clock(Protocol):
     """Tells the time."""
 
     def now(self) -> datetime:
-        """The present instant, aware, in UTC."""
+        """Return the present instant, aware, in UTC."""
         ...
 
 
@@ -34,11 +34,11 @@ class SystemClock:
 
 
 def to_micros(instant: datetime) -> int:
-    """Whole microseconds since 1970."""
+    """Return whole microseconds since 1970."""
     return (instant - EPOCH) // MICROSECOND
 
 
 @lru_cache(maxsize=1024)
 def from_micros(micros: int) -> datetime:
-    """The instant that many microseconds after 1970."""
+    """Return the instant at a number of microseconds after 1970."""
     return EPOCH + timedelta(microseconds=micros)

@@ -27,9 +27,9 @@ from reclaim.policy import from_options
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.plan.decide import KEEPS_ALL, decide
-from reclaim.run.plan.found_plan import FoundPlan
 from reclaim.run.plan.history_only import plan_history
 from reclaim.run.plan.plan_document import Group
+from reclaim.run.plan.plan_location import LocatedPlan
 from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.sweep.removal import KEEP, MoveToQuarantine
 from reclaim.run.undo.undo_run import Undone, undo_run
@@ -195,7 +195,7 @@ def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Writte
 
 def _explained(plan: WrittenPlan) -> Explained:
     """Find the largest object with a path in a plan."""
-    opened = FoundPlan.at(plan.place, plan.document)
+    opened = LocatedPlan.at(plan.place, plan.document)
     columns = ("path", "size", "reason")
     rows = [row for file in plan.document.files for row in opened.read(file, columns).to_pylist()]
     largest = max((row for row in rows if row["path"]), key=lambda row: row["size"])
@@ -404,7 +404,7 @@ class _Story:
         )
 
 
-# --- What it looks like ----------------------------------------------------------------------
+# --- The state of a repository ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,10 +482,10 @@ def _picture(listed: Sequence[StoredObject], roots: _Roots, unread_rows: int = 0
 
 
 def _kind(address: str) -> str:
-    _repos, _uid, *rest = address.split("/")
-    if rest[0] == "branches":
+    _repos, _uid, *parts = address.split("/")
+    if parts[0] == "branches":
         return DATA
-    folder = rest[1] if len(rest) > 1 else ""
+    folder = parts[1] if len(parts) > 1 else ""
     return {"meta": CONTAINERS, "runs": RECORDS}.get(folder, BOOKKEEPING)
 
 

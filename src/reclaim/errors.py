@@ -1,18 +1,18 @@
-"""The errors of Reclaim, grouped by what a handler would do.
+"""The errors of Reclaim, grouped by their handling.
 
     ReclaimError                 exit 1   HTTP 500
     ├── InvalidInput             exit 2   HTTP 400   correct the call
     │   ├── InvalidName, InvalidPath, InvalidToken
-    │   └── NothingToCommit      exit 10  HTTP 400   nothing to do, and nothing is wrong
-    ├── NotFound                 exit 3   HTTP 404   name something that exists
-    ├── Conflict                 exit 4   HTTP 409   look at what changed, try again
+    │   └── NothingToCommit      exit 10  HTTP 400   nothing to do; no mistake
+    ├── NotFound                 exit 3   HTTP 404   name an existing object or ref
+    ├── Conflict                 exit 4   HTTP 409   check the change, try again
     │   ├── AlreadyExists, DirtyBranch, MergeConflict
     │   ├── TokenUsed, TokenExpired, LeaseLapsed, LockLost
     │   └── TransactionFailed
     ├── Unavailable              exit 5   HTTP 503   transient: wait, free space, fix access
     │   ├── DatabaseUnavailable, DatabaseLocked
     │   └── StorageUnavailable, StorageDenied, OutOfSpace
-    ├── Refused                  exit 6   HTTP 422   a safety rule said no
+    ├── Refused                  exit 6   HTTP 422   refused by a safety rule
     │   ├── ClockSkew, OwnedAddress, NestedStorage
     │   ├── ForeignStorage, StorageAhead, AnotherDatabase
     │   ├── UnsafeFolder, VersioningOff, UnknownVersion
@@ -21,8 +21,8 @@
     ├── Corrupt                  exit 8   HTTP 500   look before anything else runs
     └── Gone                     exit 9   HTTP 410   collected; the message says by which run
 
-A message says what happened, to what, and (in ``hint``) what to do next. ``kind`` is stable
-and is what programs should compare; exit code, HTTP status and JSON body follow from the class.
+A message names the event and the object; its ``hint`` gives the next step. ``kind`` is stable:
+programs should compare it. Exit code, HTTP status and JSON body follow from the class.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any, ClassVar
 
 
 class ReclaimError(Exception):
-    """The root of everything that Reclaim raises on purpose."""
+    """Base class of all errors Reclaim raises on purpose."""
 
     kind: ClassVar[str] = "error"
     exit_code: ClassVar[int] = 1
@@ -44,7 +44,7 @@ class ReclaimError(Exception):
         self.details = details
 
     def body(self) -> dict[str, Any]:
-        """The error as programs see it, on the command line with ``--json`` and over HTTP."""
+        """Return the error for programs, on the command line with ``--json`` and over HTTP."""
         body: dict[str, Any] = {"kind": self.kind, "message": self.message}
         if self.hint:
             body["hint"] = self.hint
@@ -72,13 +72,13 @@ class InvalidToken(InvalidInput):
 
 
 class NothingToCommit(InvalidInput):
-    """There is nothing to commit; the branch is as it was."""
+    """There is nothing to commit; the branch is unchanged."""
 
     kind, exit_code = "nothing_to_commit", 10
 
 
 class NotFound(ReclaimError):
-    """Something that the call names does not exist."""
+    """A repository, ref, object or file named in the call does not exist."""
 
     kind, exit_code, http_status = "not_found", 3, 404
 
@@ -118,7 +118,7 @@ class LockLost(Conflict):
 
 
 class TransactionFailed(Conflict):
-    """A save lost a race, or what it stands on is being collected."""
+    """A save lost a race, or depends on a commit being collected."""
 
     kind = "transaction_failed"
 
@@ -150,7 +150,7 @@ class OutOfSpace(Unavailable):
 
 
 class Refused(ReclaimError):
-    """A safety rule said no."""
+    """A safety rule refused the call."""
 
     kind, exit_code, http_status = "refused", 6, 422
 
@@ -176,19 +176,19 @@ class StorageAhead(Refused):
 
 
 class AnotherDatabase(Refused):
-    """The storage is the home of another database than the one that would collect there."""
+    """The storage belongs to another database than the database of this run."""
 
     kind = "another_database"
 
 
 class UnsafeFolder(Refused):
-    """A storage folder holds a link or a mount, under which a file can have a second name."""
+    """A storage folder holds a link or a mount, which can give a file a second name."""
 
     kind = "unsafe_folder"
 
 
 class VersioningOff(Refused):
-    """A bucket does not keep versions any more, so that a delete marker would lose bytes."""
+    """A bucket is no longer versioned, so a delete marker would lose bytes."""
 
     kind = "versioning_off"
 
@@ -198,19 +198,19 @@ class UnknownVersion(Refused):
 
 
 class PlanRefused(Refused):
-    """A plan that is not for this store, or not as it was written."""
+    """A plan is not for this store, or was changed after it was written."""
 
     kind = "plan_refused"
 
 
 class IncompleteRead(Refused):
-    """Less was read than there must be; what was read is not enough to delete by."""
+    """Less was read than expected, which is not enough to delete by."""
 
     kind = "incomplete_read"
 
 
 class TooMuch(Refused):
-    """A plan would take more than a person would expect."""
+    """A plan would delete more than expected."""
 
     kind = "too_much"
 
@@ -228,12 +228,12 @@ class Partial(ReclaimError):
 
 
 class Corrupt(ReclaimError):
-    """Data that must be there is missing or unreadable."""
+    """Required data is missing or unreadable."""
 
     kind, exit_code = "corrupt", 8
 
 
 class Gone(ReclaimError):
-    """Something that the call names was removed by a run."""
+    """Data named in the call was removed by a run."""
 
     kind, exit_code, http_status = "gone", 9, 410

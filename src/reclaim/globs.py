@@ -1,4 +1,4 @@
-"""Globs as regular expressions of Arrow: ``*`` also stands for ``/``."""
+"""Globs as regular expressions of Arrow: ``*`` also matches ``/``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from reclaim.errors import InvalidInput
 
 
 def check_globs(globs: Sequence[str], *, named: str = "--exclude") -> tuple[str, ...]:
-    """Globs as a person gives them; one that cannot match anything is refused."""
+    """Return the globs, after refusing empty and invalid globs."""
     if not globs:
         return ()
-    # The functions of Arrow load much, and most commands need no glob.
+    # Arrow's functions are slow to import, and most commands need no glob.
     import pyarrow.compute as pc
 
     for glob in globs:
@@ -31,7 +31,7 @@ def check_globs(globs: Sequence[str], *, named: str = "--exclude") -> tuple[str,
 
 
 def first_match(texts: pa.Array | pa.ChunkedArray, globs: Sequence[str]) -> pa.Array:
-    """The number of the first glob that matches each text; null where none does."""
+    """Return the number of the first glob matching each text; null for none."""
     import pyarrow.compute as pc
 
     if isinstance(texts, pa.ChunkedArray):
@@ -39,13 +39,14 @@ def first_match(texts: pa.Array | pa.ChunkedArray, globs: Sequence[str]) -> pa.A
     numbers: pa.Array = pa.nulls(len(texts), pa.int32())
     for number, glob in enumerate(globs):
         is_match = pc.fill_null(pc.match_substring_regex(texts, glob_regex(glob)), False)
-        here = pc.if_else(is_match, pa.scalar(number, pa.int32()), None)
-        numbers = pc.coalesce(numbers, here)
+        matched = pc.if_else(is_match, pa.scalar(number, pa.int32()), None)
+        numbers = pc.coalesce(numbers, matched)
     return numbers
 
 
 def glob_regex(glob: str) -> str:
-    """A glob as a regular expression of Arrow, which has no look-ahead and no atomic groups."""
+    """Return a glob as a regular expression of Arrow, which has no look-ahead and no atomic
+    groups."""
     if glob.endswith("/"):
         glob += "*"
     parts, at = [], 0
@@ -65,9 +66,9 @@ def glob_regex(glob: str) -> str:
 
 
 def _end_of_set(glob: str, start: int) -> int | None:
-    """Where a set of letters ends that begins at a place; None if it does not end."""
+    """Return the end of a character set from its start; None if it does not end."""
     first = start + 1 if glob[start : start + 1] == "!" else start
-    # A bracket that comes first is one of the letters.
+    # A bracket in first position is a character of the set.
     end = glob.find("]", first + 1)
     return None if end < 0 else end
 
@@ -75,5 +76,5 @@ def _end_of_set(glob: str, start: int) -> int | None:
 def _letters(letters: str) -> str:
     negated = letters.startswith("!")
     inside = letters[1:] if negated else letters
-    escaped = "".join(f"\\{one}" if one in r"\[]^&~|" else one for one in inside)
+    escaped = "".join(f"\\{letter}" if letter in r"\[]^&~|" else letter for letter in inside)
     return f"[^{escaped}]" if negated else f"[{escaped}]"

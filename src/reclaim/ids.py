@@ -1,4 +1,4 @@
-"""Ids that nobody else has: of commits, objects, runs, leases and owners."""
+"""Unique ids of commits, objects, runs, leases and owners."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ def short(identifier: str) -> str:
 
 
 def new_uid() -> str:
-    """128 random bits as 32 hexadecimal digits."""
+    """Return 128 random bits as 32 hexadecimal digits."""
     return secrets.token_hex(16)
 
 
 def new_run_id(now: datetime) -> str:
-    """32 hexadecimal digits, of which the last 12 are the time in milliseconds.
+    """Return 32 hexadecimal digits, the last 12 of them the time in milliseconds.
 
-    So the name of a run's folder tells how old it is. The first digits are random: people name a
-    run by them.
+    So the name of a run's folder shows its age. The first digits are random: people abbreviate a
+    run to them.
     """
     time = (now - _BEGIN) // _MILLISECOND
     return f"{secrets.token_hex(10)}{time:0{_DIGITS_OF_TIME}x}"
 
 
 def age_by_id(run_id: str, now: datetime) -> timedelta | None:
-    """How old a run is by its id; None if the id does not tell a time.
+    """Return the age of a run by its id; None if the id has no valid time.
 
-    An id that was made without a time looks like one of another century.
+    An id made without a time appears to be from another century.
     """
     if len(run_id) != _RUN_ID_DIGITS:
         return None

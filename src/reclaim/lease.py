@@ -1,4 +1,4 @@
-"""The length of leases, whatever they are kept in."""
+"""The length of leases, wherever they are stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LONGEST = SAFETY.longest_lease
 
 
 def check_length(length: timedelta) -> None:
-    """Refuse a lease that would not last, or too long."""
+    """Refuse a length of zero or less, and a length over the limit."""
     if not timedelta(0) < length <= LONGEST:
         raise InvalidInput(
             f"a lease cannot last for {length}",

@@ -1,11 +1,11 @@
-"""A lock with an expiry: for how long its holder may rely on it, and how it is renewed.
+"""A lock with an expiry, renewed by its holder.
 
-Executors cannot be fenced by whoever keeps the lock. So whoever deletes for the holder stops
-``REQUEST`` before the expiry, and the lock is taken over only ``REQUEST`` after it: a request that
-was sent in time has ended by then.
+Executors cannot be fenced by the keeper of the lock. So tasks deleting for the holder stop
+``REQUEST`` before the expiry, and a takeover waits until ``REQUEST`` after it: by then every
+request sent in time has ended.
 
-For the same reason a holder that ends while tasks may still be at work does not give the lock back.
-It lets it expire: as soon as their deadline allows, and no sooner.
+For the same reason, a holder that ends while its tasks may still be running does not release the
+lock. It lets the lock expire as soon as the deadline of the tasks allows, and no sooner.
 """
 
 from __future__ import annotations
@@ -28,32 +28,33 @@ log = logging.getLogger(__name__)
 
 LENGTH = SAFETY.lock_length
 REQUEST = SAFETY.request
+"""Longest duration of a request to the storage."""
 RENEWAL = SAFETY.lock_renewal
-"""The longest that one request to the storage may take."""
+"""Interval between renewals of the lock."""
 TASKS = "tasks"
-"""The owner of a lock whose holder has ended, while its tasks may still be at work."""
+"""The owner of a lock whose holder has ended, while its tasks may still be running."""
 
 
 @dataclass(frozen=True, slots=True)
 class LockState:
-    """A lock that is not free: its run, its holder, and when it is free without a renewal."""
+    """A taken lock: its run, its holder, and its expiry without a renewal."""
 
     run: str
     free_at: datetime
     process: Process | None
-    """The process that took it; None if that is not recorded."""
+    """The process holding it; None if unknown."""
     left_to_tasks: bool
-    """Whether its holder has given it up, while tasks may still be at work."""
+    """Whether its holder has ended, while tasks may still be running."""
     version: str
     """Changes with every change of the lock."""
 
     def why_not_released(self) -> str:
-        """Why somebody may still delete on the strength of it; empty if nobody does.
+        """Return the reason why a process may still delete under this lock; empty if none does.
 
-        Whoever does not know refuses: only processes that this machine shows to have ended count.
+        Unknown holders refuse: only processes proved to have ended on this machine count.
         """
         if self.process is None:
-            return "the lock does not tell which process holds it"
+            return "the lock does not name the process holding it"
         return self.process.why_not_ended()
 
     def check_release(self) -> None:
@@ -66,42 +67,42 @@ class LockState:
             )
 
 
-def taken(what: str, state: LockState) -> Conflict:
-    """The error for whoever wants a lock that a run has."""
-    told = {"run": state.run, "free_at": instant_text(state.free_at)}
+def lock_taken(what: str, state: LockState) -> Conflict:
+    """Return the error for a lock taken by another run."""
+    details = {"run": state.run, "free_at": instant_text(state.free_at)}
     free = f"the lock is free at {state.free_at:%F %T} UTC"
     if not state.why_not_released():
         return Conflict(
             f"run {state.run} has died and still holds the lock of this {what}: "
             f"{state.process} has ended",
             hint=f"release it: reclaim lock release STORE; otherwise {free}",
-            **told,
+            **details,
         )
     if state.left_to_tasks:
         return Conflict(
             f"run {state.run} has ended, and may still be working on executors until "
             f"{state.free_at:%F %T} UTC",
             hint="the lock is free then; run it again",
-            **told,
+            **details,
         )
     by = "" if state.process is None else f" ({state.process})"
     return Conflict(
         f"run {state.run} is working on this {what}{by}",
-        hint=f"wait for it; if it has died, {free}",
-        **told,
+        hint=f"wait for the run to end; if it has died, {free}",
+        **details,
     )
 
 
 def lock_changed() -> Conflict:
-    """The error for whoever would release a lock that was changed since it was read."""
+    """Return the error for releasing a lock changed since it was read."""
     return Conflict("the lock was renewed or taken just now; nothing was released")
 
 
 class TimedLock(ABC):
-    """A lock that this process holds and renews in the background.
+    """A lock held by this process and renewed in the background.
 
-    ``_sure_until`` is counted from before the request that took or renewed it, so that it errs on
-    the early side.
+    ``_sure_until`` counts from before the request that took or renewed it, and so errs on the early
+    side.
     """
 
     def __init__(self, clock: Clock, run_id: str, sure_until: datetime) -> None:
@@ -114,34 +115,34 @@ class TimedLock(ABC):
         self._renewal = Renewal(self, f"the lock of run {run_id}")
 
     def remaining(self) -> timedelta:
-        """For how long a delete may still be sent on the strength of this lock."""
+        """Return the time left to send deletes under this lock."""
         return self._sure_until - REQUEST - self._clock.now()
 
     def check(self) -> None:
-        """Fail once the lock may be taken over by someone else."""
+        """Raise ``LockLost`` once another process may take the lock."""
         if self.remaining() <= timedelta(0):
             raise LockLost(
                 f"run {self.run_id} could not renew its lock in time and stopped"
-                f"{self._renewal.why()}",
-                hint="apply it again; it finishes the rest",
+                f"{self._renewal.failure_text()}",
+                hint="repeat the apply to finish the rest",
             )
 
     @contextmanager
-    def lent(self, longest: timedelta, ended: Callable[[], bool]) -> Iterator[timedelta]:
-        """Let tasks work on the strength of the lock, for the time that the block is given.
+    def lend(self, longest: timedelta, ended: Callable[[], bool]) -> Iterator[timedelta]:
+        """Lend the lock to tasks for the time given to the block.
 
-        When the block fails, some of them may go on until their time is over, unless ``ended``
-        knows that none does. Then the lock is not given back.
+        If the block fails, tasks may go on until their deadline, unless ``ended`` knows they do
+        not. Then the lock is not released.
         """
         if Process.current() != self._process:
-            # The record of the lock has to tell that other machines work on the strength of it.
+            # The lock's record must show work on other machines under this lock.
             self._process = Process.current()
             self.renew()
         before = self._tasks_until
         time = min(longest, self.remaining())
         deadline = self._clock.now() + time
         self.used = True
-        # Noted before they start: whatever interrupts this from here on, the note is there.
+        # Noted before they start: the note exists whatever interrupts the run from here on.
         self._tasks_until = deadline if before is None else max(before, deadline)
         try:
             yield time
@@ -157,7 +158,7 @@ class TimedLock(ABC):
 
     @property
     def free_at(self) -> datetime | None:
-        """When the lock is free if its holder ends now; None for at once."""
+        """Return when the lock is free if its holder ends now; None for at once."""
         until = self._tasks_until
         return None if until is None else until + REQUEST + REQUEST
 
@@ -167,14 +168,14 @@ class TimedLock(ABC):
 
     @abstractmethod
     def give_back(self) -> None:
-        """Let others have the lock at once."""
+        """Release the lock for others at once."""
 
     @abstractmethod
     def leave(self, time: timedelta) -> None:
-        """Let the lock expire after some time, without an owner who could renew it."""
+        """Let the lock expire after some time, without an owner to renew it."""
 
     def end(self) -> None:
-        """Give the lock back, or leave it to tasks that may still be at work."""
+        """Release the lock, or leave it to tasks possibly still running."""
         try:
             if self._tasks_until is None:
                 self.give_back()
@@ -195,9 +196,9 @@ class TimedLock(ABC):
 
 
 def edit_in_progress(run_id: str) -> Conflict:
-    """The error for whoever would decide on top of the edit of a run."""
+    """Return the error for a decision based on the unfinished history edit of a run."""
     return Conflict(
-        f"run {run_id} has edited the history, and may still take that back",
-        hint=f"wait until it has ended; if it died, take its edit back: reclaim undo {run_id}",
+        f"run {run_id} has edited the history, and may still revert the edit",
+        hint=f"wait for the run to end; if it has died, revert its edit: reclaim undo {run_id}",
         run=run_id,
     )

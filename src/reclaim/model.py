@@ -1,4 +1,4 @@
-"""The nouns that every room shares. No I/O, no behaviour beyond what the words mean."""
+"""Types shared by all modules. No I/O, little behaviour."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SnapshotId = NewType("SnapshotId", str)
 
 
 def instant_text(instant: datetime, precision: str = "auto") -> str:
-    """An instant as all of Reclaim writes it: in UTC, with a Z at its end."""
+    """Return an instant as text for all output: in UTC, ending in Z."""
     return instant.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
 
@@ -26,7 +26,7 @@ class RefKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A name that points at a snapshot."""
+    """A name that points to a snapshot."""
 
     name: str
     kind: RefKind
@@ -38,8 +38,8 @@ class Ref:
 class Snapshot:
     """A node of the history. Contents never change; parents can be edited.
 
-    ``marked`` says that an expiration replaced or dropped parents. The ``message`` is there only
-    where somebody asked for it, and not all of a long one.
+    ``marked`` says an expiration replaced or dropped parents. The ``message`` is set only on
+    request, and may be shortened.
     """
 
     id: SnapshotId
@@ -50,12 +50,12 @@ class Snapshot:
 
 
 UNDO_HOLDER = "undo of run "
-"""How the holder of a lease begins that an undo took; the id of the undone run follows."""
+"""Prefix of the holder of an undo's lease; the id of the undone run follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A mark that a snapshot is in use, valid for ``length`` after ``refreshed_at``."""
+    """A mark for a snapshot in use, valid for ``length`` after ``refreshed_at``."""
 
     id: str
     snapshot: SnapshotId
@@ -72,7 +72,7 @@ class Lease:
 
     @property
     def undone_run(self) -> str | None:
-        """The run whose undo took the lease; None for any other holder."""
+        """Return the run whose undo took the lease; None for any other holder."""
         if not self.holder.startswith(UNDO_HOLDER):
             return None
         return self.holder.removeprefix(UNDO_HOLDER)
@@ -80,7 +80,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """A physical thing in storage; the address is relative to the storage's root."""
+    """An object in storage; the address is relative to the storage's root."""
 
     address: str
     size: int
@@ -90,13 +90,13 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
-    """Refs and snapshots of one consistent read, ready to be passed over, children first.
+    """Refs and snapshots of a consistent read, sorted with children first.
 
     A snapshot comes after its children, so its number is smaller than the numbers of its parents;
-    among the rest the newest comes first. ``tips`` and ``parents`` hold such numbers, ``numbers``
-    finds them. Times need not follow: clocks run backwards. ``ages`` has for each snapshot its
-    place by time, the newest first, and ``by_time`` the number at each place. Where no clock ran
-    backwards, both are the range of the numbers. ``origins`` are those without parents.
+    otherwise the newest comes first. ``tips`` and ``parents`` hold such numbers, ``numbers`` maps
+    ids to them. Times need not follow this order: clocks run backwards. ``ages`` has for each
+    snapshot its rank by time, newest first, and ``by_time`` the number at each rank. If no clock
+    ran backwards, both are the range of the numbers. ``origins`` are the snapshots without parents.
     """
 
     refs: tuple[Ref, ...]
@@ -110,14 +110,14 @@ class History:
 
     @property
     def monotone(self) -> bool:
-        """Whether every snapshot is newer than its parents."""
+        """Return whether every snapshot is newer than its parents."""
         return isinstance(self.ages, range)
 
 
 class Decision(NamedTuple):
-    """Whether a policy keeps a snapshot, and every reason as a sentence.
+    """A policy's decision on a snapshot, and every reason as a sentence.
 
-    There is one for each snapshot, and no other class is made as quickly.
+    There is a decision for each snapshot, and a named tuple is the fastest class to construct.
     """
 
     id: SnapshotId

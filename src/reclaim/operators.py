@@ -14,20 +14,20 @@ from reclaim.run_record import Operator
 from reclaim.urls import HIDDEN, redacted
 
 LONGEST = 2_000
-"""Characters of a command that are recorded."""
+"""Recorded characters of a command."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _LOGIN = re.compile(r":[^:]*@")
 
 
 def current_operator() -> Operator:
-    """The user and the command of this process, without secrets."""
+    """Return the user and the command of this process, without secrets."""
     program = Path(sys.argv[0]).name if sys.argv else ""
     words = [program, *map(_shown, sys.argv[1:])]
     return Operator(_user(), socket.gethostname(), shlex.join(words)[:LONGEST])
 
 
 def with_current(operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
-    """Operators of a run, and the one of this process if it is not the last of them."""
+    """Return the operators of a run, with this process appended unless it is the last."""
     current = current_operator()
     return operators if operators[-1:] == (current,) else (*operators, current)
 
@@ -41,7 +41,7 @@ def _user() -> str:
 
 
 def _shown(word: str) -> str:
-    """An argument without the passwords and tokens of a URL in it."""
+    """Return an argument without the passwords and tokens of a URL in it."""
     if url := _URL.search(word):
         return word[: url.start()] + redacted(word[url.start() :])
     return HIDDEN if _LOGIN.search(word) else word

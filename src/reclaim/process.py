@@ -1,9 +1,9 @@
-"""The identity of a process, by which another process of the same machine knows that it has ended.
+"""The identity of a process, used by other processes of the same machine to verify that it has
+ended.
 
-A process id alone is not enough: ids are used again, and containers share host names. So a process
-is known by its id together with the time of its start, the boot of its machine and its namespaces,
-without which ids, times and users mean something else. What cannot be read is never taken for the
-end of a process.
+A process id alone is not enough: ids are reused, and containers share host names. So a process is
+identified by its id, its start time, the boot of its machine and its namespaces, which give ids,
+times and users their meaning. Unreadable facts never count as the end of a process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 
 DRIVER_VARIABLE = "RECLAIM_DRIVER"
-"""In the environment of every process that works for another one here: the ``mark`` of that."""
+"""Environment variable of every process working for another on this machine: the ``mark`` of the
+latter."""
 _PROC = Path("/proc")
 _ZOMBIE = ("Z", "X")
 _NAMESPACES = ("pid", "user", "time")
@@ -28,29 +29,29 @@ _remote_work = False
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process, and whether work that it has ordered may be done on other machines."""
+    """A process, and whether it has ordered work on other machines."""
 
     host: str
     pid: int
     started: int
-    """When the process started, in clock ticks since the boot."""
+    """Start time in clock ticks since the boot."""
     boot: str
     namespace: str
-    """The namespaces in which ids of processes, users and times are told."""
+    """The namespaces of process ids, users and times."""
     user: int
     remote_work: bool = False
 
     @classmethod
     def current(cls) -> Process | None:
-        """This process; None on a system that does not tell enough of it."""
+        """Return this process; None on a system without the necessary facts."""
         return _current(os.getpid(), os.geteuid(), _remote_work)
 
     @classmethod
     def decode(cls, text: object) -> Process | None:
-        """The process that ``encode`` wrote; None for anything else."""
+        """Parse the text written by ``encode``; None for any other text."""
         try:
-            told = json.loads(text) if isinstance(text, str) else None
-            values = [told[field.name] for field in fields(cls)]  # type: ignore[index]
+            decoded = json.loads(text) if isinstance(text, str) else None
+            values = [decoded[field.name] for field in fields(cls)]  # type: ignore[index]
         except (ValueError, TypeError, KeyError, RecursionError):
             return None
         if list(map(type, values)) != [str, int, int, str, str, int, bool]:
@@ -62,37 +63,38 @@ class Process:
 
     @property
     def mark(self) -> str:
-        """The same for this process only."""
+        """The identity of the process as text, for the environment."""
         return f"{self.boot} {self.namespace} {self.pid} {self.started}"
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
 
     def why_not_ended(self) -> str:
-        """Why this process, or work that it has ordered, may still go on; empty if none of it does.
+        """Return the reason why this process, or work it has ordered, may still be running; empty
+        if all have ended.
 
-        Empty only if this machine shows that the process and all that it started here have ended.
+        Empty only if this machine shows the end of the process and of all it started here.
         """
-        here = Process.current()
-        if here is None:
-            return "this system does not tell which processes have ended"
-        if self.boot != here.boot or self.namespace != here.namespace:
-            return f"{self} is of another machine, container or boot than this process"
+        current = Process.current()
+        if current is None:
+            return "this system cannot show which processes have ended"
+        if self.boot != current.boot or self.namespace != current.namespace:
+            return f"{self} belongs to another machine, container or boot than this process"
         if self.remote_work:
             return f"executors on other machines may still work for {self}"
-        if here.user not in (0, self.user):
-            return f"{self} is of another user"
+        if current.user not in (0, self.user):
+            return f"{self} belongs to another user"
         try:
             running = _start_of(self.pid) == self.started
         except OSError:
-            return f"{self} cannot be looked at"
+            return f"{self} cannot be inspected"
         if running:
             return f"{self} is running"
-        # Twice: a process may end right after it has started another one.
+        # Twice: a process may end right after starting another.
         for _ in range(2):
             for pid in _of_user(self.user):
                 if _works_for(pid, self):
-                    return f"process {pid}, which {self} has started, is running"
+                    return f"process {pid}, started by {self}, is running"
         return ""
 
 
@@ -108,8 +110,8 @@ def _current(pid: int, user: int, remote_work: bool) -> Process | None:
         boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
         namespace = " ".join(_namespaces())
         started = _start_of(pid)
-        # They differ where processes are shown by the ids of another namespace, or where a library
-        # makes users up.
+        # They differ if processes are shown with ids of another namespace, or if a library fakes
+        # users.
         shown = (_PROC / "self").readlink().name, _user_shown()
     except OSError:
         return None
@@ -119,14 +121,14 @@ def _current(pid: int, user: int, remote_work: bool) -> Process | None:
 
 
 def _namespaces() -> Iterator[str]:
-    """The namespaces of this process. Of what a system has only one, it tells none."""
+    """Yield the namespaces of this process, except those a system has only once."""
     for name in _NAMESPACES:
         with suppress(FileNotFoundError):
             yield str((_PROC / "self/ns" / name).readlink())
 
 
 def _user_shown() -> int | None:
-    """The effective user of this process by the system's own word."""
+    """Return the effective user of this process according to the system."""
     for line in (_PROC / "self/status").read_text(errors="replace").splitlines():
         name, _, users = line.partition(":")
         if name == "Uid":
@@ -135,12 +137,12 @@ def _user_shown() -> int | None:
 
 
 def _start_of(pid: int) -> int | None:
-    """When a process started; None if none of that id runs."""
+    """Return the start time of a process; None if no process has this id."""
     try:
         text = (_PROC / str(pid) / "stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The name of the program comes before, in parentheses, and may hold anything.
+    # The name of the program comes before, in parentheses, and may contain anything.
     values = text.rpartition(")")[2].split()
     alone = values[17] == "1"
     return None if values[0] in _ZOMBIE and alone else int(values[19])
@@ -155,7 +157,7 @@ def _of_user(user: int) -> Iterator[int]:
 
 
 def _works_for(pid: int, driver: Process) -> bool:
-    """Whether a process was started for a driver, or is younger and does not show for whom."""
+    """Return whether a process was started for a driver, or is younger without a readable mark."""
     started = _start_of(pid)
     if started is None or started < driver.started:
         return False

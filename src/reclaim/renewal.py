@@ -1,7 +1,7 @@
-"""Renewal in the background: of locks, leases and partitions, for as long as their owner needs it.
+"""Background renewal of locks, leases and partitions, as long as their owner needs them.
 
-A thread can stand still for as long as the machine does. So nobody relies on being renewed: an
-owner counts the time itself, and stops when it was not renewed in time.
+A thread can be paused as long as the machine is. So no owner relies on renewals: it counts the time
+itself, and stops if it was not renewed in time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class Renewable(Protocol):
-    """A holder of something that expires."""
+    """A holder of something with an expiry."""
 
     def renew(self) -> None: ...
 
@@ -27,40 +27,41 @@ class Renewable(Protocol):
 class Renewal:
     """A thread that calls its owner's ``renew`` at intervals, from ``start`` to ``close``.
 
-    A renewal that fails is tried again after the next interval. The thread does not keep its owner
-    alive: it ends with an owner that nobody refers to any more.
+    A failed renewal is tried again after the next interval. The thread does not keep its owner
+    alive: it ends with an owner without references.
     """
 
     def __init__(self, owner: Renewable, what: str) -> None:
         self._what = what
-        # Garbage can be collected while this very thread holds any lock. An event could not be
-        # set then; such a queue can be put into at any time.
+        # The garbage collector may run while this very thread holds any lock. Setting an event
+        # could then block; putting into such a queue never does.
         errands: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._errands = errands
         self._owner = weakref.ref(owner, lambda _: errands.put(None))
         self._thread: threading.Thread | None = None
         self._closed = False
         self.failure = ""
-        """Why the last renewal failed; empty if it did not."""
+        """Reason for the failure of the last renewal; empty if it succeeded."""
 
     def start(self, interval: timedelta) -> None:
-        """Renew at every interval from now on; once started, or closed, it stays so."""
+        """Renew at every interval from now on. No effect after a previous start or close."""
         if self._thread is None and not self._closed:
             self._thread = threading.Thread(
                 target=self._run, args=[interval], name=f"renewal of {self._what}", daemon=True
             )
             self._thread.start()
 
-    def soon(self, errand: Callable[[], object]) -> None:
-        """Let the thread do something between two renewals. Can be called while garbage goes."""
+    def run_soon(self, errand: Callable[[], object]) -> None:
+        """Run a function in the thread between two renewals. Safe to call during garbage
+        collection."""
         self._errands.put(errand)
 
-    def why(self) -> str:
-        """The end of a sentence that says that it was not renewed."""
+    def failure_text(self) -> str:
+        """Return the end of a sentence about the failed renewal."""
         return f": {self.failure}" if self.failure else ""
 
     def close(self) -> None:
-        """End the thread, after what it is doing just now."""
+        """End the thread after its current work."""
         self._closed = True
         self._errands.put(None)
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -83,8 +84,8 @@ class Renewal:
             try:
                 errand()
             except Exception:
-                log.exception("something that was left to the renewal of %s failed", self._what)
-            # It may be the last thing that refers to the owner.
+                log.exception("a background task in the renewal of %s failed", self._what)
+            # It may be the last reference to the owner.
             del errand
 
     def _renew(self) -> None:
@@ -95,6 +96,6 @@ class Renewal:
             owner.renew()
             self.failure = ""
         except Exception as error:
-            # Only its words are kept: an error refers to all that was at work, the owner too.
+            # Only the text is kept: an error refers to everything at work, the owner included.
             self.failure = str(error) or type(error).__name__
             log.warning("%s was not renewed: %s", self._what, self.failure)

@@ -1,7 +1,7 @@
-"""The record of a run: one typed value, which stores only save and load.
+"""The record of a run: a typed value, saved and loaded by stores.
 
-Each change of a record makes a new value. The record has a version; a record of before versions
-is migrated when it is read. ``ALLOWED`` says what may be done with a run in each phase.
+A record is immutable. It has a version; records of earlier versions are migrated when read.
+``ALLOWED`` lists the actions allowed in each phase.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 VERSION = 1
 COLLECT = "collect"
-"""The kind of run that an apply is."""
+"""Kind of a run that applies a plan with objects."""
 EXPIRE = "expire"
-"""The kind of run that only edits history."""
+"""Kind of a run that only edits history."""
 PURGE = "purge"
-"""The kind of run that ends quarantines."""
+"""Kind of a run that ends quarantines."""
 ADOPT = "adopt"
-"""The kind of a record that partitions were adopted, which only the storage knew."""
+"""Kind of a record for adopted partitions, previously unknown to the database."""
 
 
 class Phase(StrEnum):
-    """How far a run came."""
+    """Progress of a run."""
 
     STARTED = "started"
     # The store may have made the run's marks terminal, or not: only the store knows.
@@ -39,10 +39,10 @@ class Phase(StrEnum):
     PROMOTED = "promoted"
     # Ended by an error before anything was promoted.
     STOPPED = "stopped"
-    # Ended with a rest to do.
+    # Ended with objects left to delete.
     PARTIAL = "partial"
     DONE = "done"
-    # An undo has begun to bring objects back, or to release objects.
+    # An undo has begun to restore or release objects.
     UNDOING = "undoing"
     # A purge has begun to delete objects in quarantine.
     PURGING = "purging"
@@ -54,12 +54,12 @@ class Phase(StrEnum):
 
 UNPROMOTED = (Phase.STARTED, Phase.PROMOTING, Phase.STOPPED)
 EARLY = (*UNPROMOTED, Phase.PROMOTED)
-"""Phases of a run that has not deleted anything, or not come to an end after that."""
+"""Phases of a run before its first delete, or interrupted after it."""
 QUARANTINE_ENDED = (Phase.STOPPED, Phase.UNDONE, Phase.PURGED)
 
 
 class Action(StrEnum):
-    """An action on a run or beside it."""
+    """Action on a run or next to it."""
 
     APPLY = "apply its plan again"
     EXCLUDE_LESS = "apply its plan again, without an exclusion that it had"
@@ -70,8 +70,8 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why an action is refused. The texts may name the ``{run}``, its ``{phase}``, and the
-    ``{options}`` with which it was begun."""
+    """Reason to refuse an action. The texts may use the ``{run}``, its ``{phase}``, and its
+    original ``{options}``."""
 
     error: type[ReclaimError]
     sentence: str
@@ -81,29 +81,30 @@ class Refusal:
 _UNREADABLE = Refusal(Refused, "the record of run {run} cannot be read", "see `reclaim doctor`")
 _NOT_FINISHED = Refusal(
     PlanRefused,
-    "this plan was begun with {options}, and is not finished",
-    "finish it with {options}; what was left out would go otherwise",
+    "this plan was begun with {options} and is not finished",
+    "finish it with {options}; otherwise the excluded objects would be deleted",
 )
-_OVER = Refusal(PlanRefused, "the plan was applied, and its run was {phase} since", "plan it again")
+_OVER = Refusal(
+    PlanRefused, "the plan was applied, and its run was {phase} since", "make a new plan"
+)
 _EMPTY = Refusal(Refused, "run {run} has nothing in quarantine", "see `reclaim runs`")
 _UNDO_BEGUN = Refusal(
     PlanRefused,
-    "run {run} has begun to be undone",
-    "finish that with `reclaim undo {run}`, and plan it again",
+    "an undo of run {run} has begun",
+    "finish it with `reclaim undo {run}`, and make a new plan",
 )
 _PURGE_BEGUN = Refusal(
     PlanRefused,
-    "a purge has begun to delete what run {run} moved to quarantine",
-    "finish that with `reclaim purge STORE --run {run}`, and plan it again",
+    "a purge has begun to delete the quarantine of run {run}",
+    "finish it with `reclaim purge STORE --run {run}`, and make a new plan",
 )
 _BEING_PURGED = Refusal(
     Refused,
-    "a purge has begun to delete what run {run} moved to quarantine, so the run cannot be undone "
-    "any more",
+    "a purge has begun to delete the quarantine of run {run}, so the run can no longer be undone",
     "finish the purge: reclaim purge STORE --run {run}",
 )
 _UNDONE = Refusal(Conflict, "run {run} was undone already", "see `reclaim runs`")
-_PURGED = Refusal(Refused, "the quarantine of run {run} was purged, and cannot be brought back")
+_PURGED = Refusal(Refused, "the quarantine of run {run} was purged and cannot be restored")
 
 # In the order of ``Action``; None is allowed.
 _ROWS: Mapping[Phase, tuple[Refusal | None, ...]] = {
@@ -124,12 +125,12 @@ ALLOWED: Mapping[tuple[Phase, Action], Refusal | None] = {
     for phase, row in _ROWS.items()
     for action, refusal in zip(Action, row, strict=True)
 }
-"""The refusal of each action in each phase; None if the phase allows the action. The parts of a
-record may rule it out all the same: a run without a quarantine has none to purge."""
+"""Refusal of each action in each phase; None if the phase allows the action. Other parts of a
+record may exclude the action: a run without a quarantine has none to purge."""
 
 
 class _Part:
-    """A part of a record, in which unknown keys are an error."""
+    """Part of a record. Unknown keys are an error."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = {"extra": "forbid"}
@@ -143,7 +144,7 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class Operator(_Part):
-    """A user, the host, and the command by which a run was worked on."""
+    """User, host and command of someone who worked on a run."""
 
     user: str
     host: str
@@ -155,40 +156,40 @@ class Operator(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Quarantine(_Part):
-    """A run's quarantine: how objects were removed, and how long they are kept."""
+    """Quarantine of a run: how objects were removed, and how long they are kept."""
 
     removal: str
     since: datetime | None = None
     until: datetime | None = None
     undos: tuple[datetime, ...] = ()
-    """When undos of the run were begun; the files that each brought back carry its time."""
+    """Start times of undos; restored files carry the time of their undo."""
     purge_begun: datetime | None = None
-    """When the first purge began to delete objects: from then on nothing is promised."""
+    """When the first purge began to delete objects. From then on nothing is promised."""
     incomplete: bool = False
-    """Whether the run was unfinished when that purge began."""
+    """Whether the run was unfinished at the start of the purge."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunCounts(_Part):
-    """How many objects and snapshots a run took, by all of its applies."""
+    """Number of objects and snapshots a run took, summed over all of its applies."""
 
     objects: int = 0
     bytes: int = 0
     failed: int = 0
     missing: int = 0
     dropped: int = 0
-    """Candidates that something reached when the plan was applied."""
+    """Candidates referenced again when the plan was applied."""
     condemned: int = 0
     collected: int = 0
     rescued: int = 0
-    """Objects that a purge brought back, because something referred to them again."""
+    """Objects restored by a purge because they were referenced again."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditCounts(_Part):
-    """How many snapshots got other parents and left the history, and which refs were deleted.
+    """Number of re-parented snapshots, of snapshots removed from history, and the deleted refs.
 
-    Snapshots that left the history are not deleted by that: a lease or a promise may hold them.
+    Removal from history does not delete a snapshot: a lease or a promise may hold it.
     """
 
     reparented: int = 0
@@ -218,31 +219,31 @@ NO_EDIT = EditCounts()
 
 @dataclass(frozen=True, slots=True)
 class RecordedEdit(_Part):
-    """The edit of the history by a run."""
+    """History edit of a run."""
 
     counts: EditCounts = NO_EDIT
     by_library: bool = False
-    """Whether the store's own library has edited the history, or has begun to."""
+    """Whether the store's own library has edited the history, or started to."""
     released_file: str = ""
-    """The address of the file with the snapshots that the library's edits release."""
+    """Address of the list of snapshots released by the library."""
     unplanned: int = 0
-    """Snapshots that the library took out of history beyond the plan."""
+    """Snapshots the library removed from history beyond the plan."""
     spared: int = 0
-    """Snapshots that the plan names and that the library left."""
+    """Planned snapshots the library kept."""
     taken_back: bool = False
     left: tuple[str, ...] = ()
-    """The parts that could not be taken back."""
+    """Parts that could not be rolled back."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut(_Part):
-    """The objects that a person left out of an apply."""
+    """Objects a user excluded from an apply."""
 
     globs: tuple[str, ...] = ()
     objects: int = 0
     size: int = 0
     place: str = ""
-    """The folder with the list of them."""
+    """Folder with their list."""
 
     def document(self) -> dict[str, object]:
         return {
@@ -258,7 +259,7 @@ NOTHING_LEFT_OUT = LeftOut()
 
 @dataclass(frozen=True, slots=True)
 class SavedManifest(_Part):
-    """The address of the manifest of a checkpoint, and its hash."""
+    """Address and hash of a checkpoint manifest."""
 
     address: str
     sha256: str
@@ -266,7 +267,7 @@ class SavedManifest(_Part):
 
 @dataclass(frozen=True, slots=True)
 class ProtectedMemory(_Part):
-    """The memory of protected objects that a run has left; without an address it gave that up."""
+    """Stored list of protected objects; without an address, a run dropped the list."""
 
     generation: int
     address: str = ""
@@ -275,7 +276,7 @@ class ProtectedMemory(_Part):
 
 @dataclass(frozen=True, slots=True)
 class RecordedRule(_Part):
-    """A lifecycle rule for one branch at its date; "" for every other branch."""
+    """Date of a lifecycle rule for a branch; "" for all other branches."""
 
     rule_id: str
     prefix: str
@@ -285,22 +286,22 @@ class RecordedRule(_Part):
 
 @dataclass(frozen=True, slots=True)
 class RecordedLifecycle(_Part):
-    """The lifecycle rules that a run deleted by, and its results for the next run."""
+    """Lifecycle rules applied by a run, and its results for the next run."""
 
     today: str = ""
-    """The day that the dates of its rules were counted from."""
+    """Reference day for the dates of the rules."""
     rules: tuple[str, ...] = ()
-    """The ids of the rules that were enabled."""
+    """Ids of the enabled rules."""
     mode: str = ""
     held: int = 0
-    """Addresses that a rule matched and that something held."""
+    """Addresses matched by a rule but held."""
     dates: tuple[RecordedRule, ...] = ()
     forgotten: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GivenUp(_Part):
-    """The release of the objects that a lifecycle run had claimed and not deleted."""
+    """Release of objects claimed and not deleted by a lifecycle run."""
 
     begun: datetime
     claimed: int
@@ -310,7 +311,7 @@ class GivenUp(_Part):
 
 @dataclass(frozen=True, slots=True)
 class RecordedPurge(_Part):
-    """The runs whose quarantine a purge ended, and those that it left."""
+    """Runs whose quarantine a purge ended, and the runs it skipped."""
 
     runs: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
@@ -318,45 +319,45 @@ class RecordedPurge(_Part):
 
 @dataclass(frozen=True, slots=True)
 class RunRecord(_Part):
-    """An execution that changed something."""
+    """Record of a run that changed the store."""
 
     id: str
     kind: str
     phase: Phase
     started_at: datetime
     place: str = ""
-    """Where its plan and its journal are; "" if it has none."""
+    """Folder of the plan and the journal; "" if there is none."""
     operators: tuple[Operator, ...] = field(default=(), compare=False)
-    """Who worked on it, the first one first."""
+    """Operators of the run, the first operator first."""
     promised: Quarantine | None = None
-    """Its quarantine as it was promised, also after that has ended."""
+    """Quarantine as promised, even after it ended."""
     intended: int = 0
-    """How many objects it was about to take."""
+    """Number of objects about to be taken."""
     counts: RunCounts = RunCounts()
     edit: RecordedEdit = RecordedEdit()
     left_out: LeftOut = NOTHING_LEFT_OUT
     lists: Mapping[str, tuple[str, ...]] | None = None
-    """The hashes of each list of its applies, by the name below their folder; None in a record of
-    a version that recorded none."""
+    """Hashes of each list of the applies, by name below their folder; None in a record of an older
+    version without lists."""
     plan: str = ""
-    """The digest of its plan."""
+    """Digest of the plan."""
     vouched: bool = False
-    """Whether the store or a person vouched for that plan when it was applied."""
+    """Whether the store or a person vouched for the plan when it was applied."""
     compared: bool = False
-    """Whether all was compared again, because nobody vouched for the plan."""
+    """Whether all objects were compared again because nobody vouched for the plan."""
     protected: ProtectedMemory | None = None
     checkpoint: SavedManifest | None = None
-    """What it left for the next run."""
+    """Checkpoint for the next run."""
     lifecycle: RecordedLifecycle | None = None
     given_up: GivenUp | None = None
     purge: RecordedPurge | None = None
     purged_by: str = ""
     partitions: int = 0
-    """How many partitions were adopted."""
+    """Number of adopted partitions."""
     finished_at: datetime | None = None
-    """When its last apply came to its end."""
+    """End of the last apply."""
     error: str = ""
-    """The kind of error that stopped it; the sentence, if the record cannot be read."""
+    """Class of the error that stopped the run; for an unreadable record, the error message."""
     hint: str = ""
     version: int = VERSION
 
@@ -369,7 +370,7 @@ class RunRecord(_Part):
         return self.refusal(action) is None
 
     def check(self, action: Action, **details: str) -> None:
-        """Refuse an action that the phase does not allow. The texts name the details."""
+        """Refuse an action not allowed in this phase. The texts may use the details."""
         if (refusal := self.refusal(action)) is not None:
             texts = {"run": self.id, "phase": self.phase, **details}
             sentence, hint = (text.format(**texts) for text in (refusal.sentence, refusal.hint))
@@ -377,25 +378,25 @@ class RunRecord(_Part):
 
     @property
     def quarantine(self) -> Quarantine | None:
-        """Its quarantine, for as long as something may be in there."""
+        """The quarantine, unless it has ended."""
         return None if self.phase in QUARANTINE_ENDED else self.promised
 
     @property
     def may_quarantine(self) -> bool:
-        """Whether it may have something in quarantine; a run that cannot be read may."""
+        """Whether objects may be in quarantine. True for an unreadable record."""
         return self.quarantine is not None or self.phase is Phase.UNREADABLE
 
     @property
     def promoted(self) -> bool:
-        """Whether it has condemned or taken something; until then its edit can be undone.
+        """Whether the run has condemned or taken anything. Until then its edit can be rolled back.
 
-        Of a run that is ``promoting`` only the store knows, and is asked.
+        For a run in phase ``promoting``, only the store knows.
         """
         return self.phase not in UNPROMOTED
 
     @property
     def is_provisional(self) -> bool:
-        """Whether it is at work, or died, and may not have promoted anything."""
+        """Whether the run is active, or was interrupted, possibly before its promotion."""
         return self.phase in (Phase.STARTED, Phase.PROMOTING)
 
     @property
@@ -404,18 +405,18 @@ class RunRecord(_Part):
 
     @property
     def undoable(self) -> bool:
-        """Whether its objects in quarantine can be brought back, and so are promised."""
+        """Whether its quarantined objects can be restored, and so are promised."""
         return self.quarantine is not None and self.allows(Action.UNDO)
 
     @property
     def undoing(self) -> bool:
-        """Whether an undo has begun and did not come to its end."""
+        """Whether an undo has begun and is unfinished."""
         begun_before = self.purging and self.promised is not None and bool(self.promised.undos)
         return self.phase is Phase.UNDOING or begun_before
 
     @property
     def unfinished(self) -> bool:
-        """Whether some objects that it took, or was about to, may be at their old place."""
+        """Whether some objects it took, or was about to take, may be at their original address."""
         if self.purging:
             return self.promised is not None and self.promised.incomplete
         return self.phase in (*EARLY, Phase.PARTIAL, Phase.UNDOING) and (
@@ -424,13 +425,13 @@ class RunRecord(_Part):
 
     @property
     def finished(self) -> bool:
-        """Whether it took all of its objects, and nobody brings them back."""
+        """Whether it took all of its objects and cannot be undone."""
         return self.phase in (Phase.DONE, Phase.PURGED) or (self.purging and not self.unfinished)
 
     # The next records
 
     def rolled_back(self, left: tuple[str, ...]) -> RunRecord:
-        """Its record once its edit was taken back before it promoted anything."""
+        """The record after rolling back its edit before the promotion."""
         return replace(
             self, phase=Phase.STOPPED, edit=replace(self.edit, taken_back=True, left=left)
         )
@@ -441,7 +442,8 @@ class RunRecord(_Part):
         return replace(self, phase=Phase.UNDOING, promised=begun)
 
     def purge_begun(self, now: datetime) -> RunRecord:
-        """Its record before a purge deletes the first object; the time of the first purge stays."""
+        """The record before a purge deletes its first object. The time of the first purge is
+        kept."""
         assert self.promised is not None
         if self.purging:
             return self
@@ -451,12 +453,12 @@ class RunRecord(_Part):
     # As text
 
     def encode(self) -> str:
-        """The record as JSON, without what is as by default."""
+        """Encode the record as JSON, without default values."""
         document = _adapter().dump_python(self, mode="json", exclude_defaults=True)
         return json.dumps(document | {"version": self.version}, sort_keys=True)
 
     def summary(self) -> dict[str, Any]:
-        """Its counts and facts by name, for people and for programs."""
+        """Counts and facts by name, for people and programs."""
         return _summary(self)
 
 
@@ -469,13 +471,13 @@ def _adapter() -> TypeAdapter[RunRecord]:
 
 
 def decode(document: Mapping[str, Any]) -> RunRecord:
-    """The record in a document; ``ValueError`` if it is not one, or of a newer version."""
+    """Decode a record. Raise ``ValueError`` for an invalid record, or a newer version."""
     version = document.get("version")
     if version is None:
         document = _migrate(document)
     elif version != VERSION:
-        raise ValueError(f"it has version {version}, and this Reclaim knows version {VERSION}")
-    document = _with_one_checkpoint(document)
+        raise ValueError(f"it has version {version}, but this Reclaim reads version {VERSION}")
+    document = _with_run_checkpoint(document)
     from pydantic import ValidationError
 
     try:
@@ -486,8 +488,8 @@ def decode(document: Mapping[str, Any]) -> RunRecord:
         raise ValueError(f"{where}: {first['msg']}") from error
 
 
-def _with_one_checkpoint(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A document with the checkpoint of the run, where lifecycle runs once had their own."""
+def _with_run_checkpoint(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Move the checkpoint from the lifecycle section of an older record to the run."""
     lifecycle = document.get("lifecycle")
     if not isinstance(lifecycle, dict) or "checkpoint" not in lifecycle:
         return document
@@ -496,9 +498,9 @@ def _with_one_checkpoint(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def unreadable(run_id: str, started_at: datetime, error: str, hint: str) -> RunRecord:
-    """The record of a run in place of a record that cannot be read.
+    """Placeholder for an unreadable record.
 
-    Nobody takes it for the record of a run that put nothing in quarantine.
+    It never counts as the record of a run without a quarantine.
     """
     return RunRecord(run_id, Phase.UNREADABLE, Phase.UNREADABLE, started_at, error=error, hint=hint)
 
@@ -538,7 +540,7 @@ _SAME = (
 
 
 def _migrate(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document of a record that has no version, as one that has. Unknown facts are dropped."""
+    """Convert a record without a version. Unknown facts are dropped."""
     old = document.get("summary")
     if not isinstance(old, dict):
         raise ValueError("summary is not an object")
@@ -552,7 +554,7 @@ def _migrate(document: Mapping[str, Any]) -> dict[str, Any]:
         if phase is Phase.PURGING:
             promised["incomplete"] = document.get("state") != Phase.DONE
     new["counts"] = _named(old, _COUNTS)
-    # Of a run that was given up this is another count.
+    # In a cancelled lifecycle run, this is another count.
     given_up = old.get("given_up")
     edit_counts = _named(old, _EDIT_COUNTS if given_up is None else ())
     new["edit"] = {"counts": edit_counts, **_renamed(old, _EDIT)}

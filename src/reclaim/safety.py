@@ -1,7 +1,7 @@
-"""Every duration that safety rests on, in one place, with what must hold between them.
+"""All durations of the safety argument, with their invariants.
 
-Whoever changes one of them changes the argument in docs/explanation/safety.md. They are checked
-when this module is loaded, and a test changes each of them until a check fails.
+A change of a duration changes the argument in docs/explanation/safety.md. The invariants are
+checked at import, and a test changes each duration until a check fails.
 """
 
 from __future__ import annotations
@@ -16,68 +16,69 @@ DAY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SafetyTimes:
-    """Durations by which data is kept. Longer is safer, where nothing else is said."""
+    """Durations for which data is kept. Longer is safer, unless noted otherwise."""
 
     clock_skew: timedelta = 5 * MINUTE
-    """How far two clocks may differ. A run that finds a larger difference stops."""
+    """Maximum difference of two clocks. A run with a larger difference stops."""
 
     # Locks
 
     request: timedelta = MINUTE
-    """The longest that one request to the storage may take. Tasks stop so long before the end of
-    the lock, and the lock is taken over so long after it."""
+    """Maximum duration of a storage request. Tasks stop this long before the end of the lock, and
+    the lock is taken over this long after it."""
     lock_length: timedelta = 10 * MINUTE
-    """For how long a lock is valid after it was taken or renewed."""
+    """Validity of a lock after it was taken or renewed."""
     lock_renewal: timedelta = 2.5 * MINUTE
-    """How often it is renewed; shorter is safer."""
+    """Interval between renewals of a lock; shorter is safer."""
     first_wave: timedelta = MINUTE
-    """How long the first wave of deletes may take. When it fails early, the lock is free early."""
+    """Maximum duration of the first wave of deletes. If it fails early, the lock is free early."""
 
     # Leases
 
     lease_refresh: timedelta = HOUR
-    """How often a holder renews its lease; shorter is safer."""
+    """Interval between renewals of a lease by its holder; shorter is safer."""
     lease_length: timedelta = 2 * HOUR
-    """For how long a lease is valid after it was refreshed, unless its holder asks otherwise."""
+    """Validity of a lease after a renewal, unless its holder requests another."""
     longest_lease: timedelta = 30 * DAY
-    """No lease is longer: who is alive renews it, and who is gone must not keep it."""
+    """Maximum length of a lease: active holders renew it, and lost holders must not keep it."""
     budget: timedelta = 15 * MINUTE
-    """From the read of leases to the first delete; shorter is safer. A holder that could not renew
-    its lease stops so long before its end."""
+    """Maximum time from the read of leases to the first delete; shorter is safer. A holder that
+    cannot renew its lease stops this long before its end."""
 
     # Writers of the catalog
 
     partition_renewal: timedelta = MINUTE
-    """How often a writer says that its partition is in use; shorter is safer."""
+    """Interval between reports of a writer on the partition it uses; shorter is safer."""
     partition_overdue: timedelta = 15 * MINUTE
-    """A partition that was not renewed for so long may be closed."""
+    """A partition without a renewal for this long may be closed."""
     upload_length: timedelta = 6 * HOUR
-    """For how long a physical address may be linked after it was given out."""
+    """How long a physical address can be linked after it was issued."""
 
     # Online hard delete
 
     reap_margin: timedelta = 15 * MINUTE
-    """How long bytes stay that nothing refers to any more; who is reading them can finish."""
+    """How long unreferenced bytes are kept, so that current readers can finish."""
     reap_interval: timedelta = 5 * MINUTE
-    """How often the reaper of an open catalog looks; only how soon something goes depends on it."""
+    """Interval between rounds of the reaper of an open catalog; affects only how soon bytes are
+    deleted."""
 
     # Ages
 
     objects: timedelta = DAY
-    """How old an object must be that nothing refers to."""
+    """Minimum age of an unreferenced object to be deleted."""
     work: timedelta = DAY
-    """How old files must be that a run wrote for itself; another may still be reading them."""
+    """Minimum age of temporary files of a run to be deleted; another run may still read them."""
     records: timedelta = 30 * DAY
-    """How old plans and journals must be."""
+    """Minimum age of plans and journals to be deleted."""
     plan_digests: timedelta = 31 * DAY
-    """For how long a store knows what its plans hashed to."""
+    """How long a store keeps the digests of its plans."""
 
-    # The way back
+    # Undo
 
     quarantine: timedelta = 7 * DAY
-    """For how long what was set aside is kept, unless one asks otherwise."""
+    """Default quarantine period."""
     after_undo: timedelta = DAY
-    """For how long commits that came back, and that no ref names, are safe from the next run."""
+    """How long restored commits without a ref are safe from the next run."""
 
     def __post_init__(self) -> None:
         for name, holds in self.invariants().items():
@@ -85,7 +86,7 @@ class SafetyTimes:
                 raise ValueError(f"this must hold of the times that safety rests on: {name}")
 
     def invariants(self) -> dict[str, bool]:
-        """Conditions that must hold, each with why."""
+        """Conditions on the durations, each with its reason."""
         zero = timedelta(0)
         return {
             "every time is positive": all(

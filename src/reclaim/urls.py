@@ -1,4 +1,4 @@
-"""The URLs of storages and objects: one spelling for each place, and none that shows a secret.
+"""The URLs of storages and objects: a single spelling for each place, without secrets.
 
 Nothing is opened here, and no key is ever decoded: only ``file://`` URLs are percent-encoded.
 """
@@ -15,9 +15,9 @@ from reclaim.errors import InvalidInput
 _SCHEME_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "azure": "az", "abfss": "abfs"}
 _SCHEMES = ("file", "s3", "gs", "az", "abfs", "memory")
 _MISTYPED = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
-"""The beginning of a URL; one letter is a drive."""
+"""The beginning of a URL; a single letter is a drive."""
 _PLAIN_OBJECT = re.compile(r"(?:s3|gs|az)://[^/@:]+(?:/(?!\.{1,2}(?:/|$))[^/]+)+")
-"""An object's address that is spelled as ``object_url`` would spell it."""
+"""An object's address in the spelling of ``object_url``."""
 
 HIDDEN = "***"
 _SERVER = r"(?:\[[\w:.%]+\]|[^:\[\]]*)(?::\d*)?"
@@ -32,9 +32,9 @@ _PLAIN_OPTIONS = (
     "application_name",
 )
 ODD_ADDRESS = "(^|/)\\.{0,2}(/|$)|[\\x00-\\x1f\\x7f\ufffd]"
-"""An odd address, as a regular expression: it has a part that is empty, ``.`` or ``..``, a
-control character, or what stands for text that cannot be read. Reclaim writes no such address, and
-not every library reads it as the same key; so objects there are listed and otherwise left alone."""
+"""An odd address, as a regular expression: it has a part that is empty, ``.`` or ``..``, a control
+character, or the replacement for unreadable text. Reclaim writes no such address, and libraries may
+read it as different keys; so objects there are listed and otherwise left alone."""
 _ODD = re.compile(ODD_ADDRESS)
 _MISWRITTEN = re.compile(r"[\\\x00-\x1f\x7f]")
 
@@ -44,10 +44,10 @@ def is_odd(address: str) -> bool:
 
 
 def normalize(location: str) -> str:
-    """One spelling for each place: ``s3a://b//x/`` and ``s3://b/x`` are the same storage.
+    """Return the single spelling of a place: ``s3a://b//x/`` and ``s3://b/x`` are the same storage.
 
-    Plain paths become ``file://`` URLs of the real path, so that a symbolic link does not
-    give a folder a second name.
+    Plain paths become ``file://`` URLs of the real path, so a symbolic link does not give a folder
+    a second name.
     """
     if not location.strip():
         raise InvalidInput("a storage location is empty")
@@ -68,7 +68,7 @@ def normalize(location: str) -> str:
     if scheme != "memory" and not parts.netloc:
         raise InvalidInput(f"the storage URL {redacted(location)} names no bucket")
     bucket = parts.netloc.rpartition("@")[2] if scheme == "abfs" else parts.netloc
-    # A secret may have an unescaped slash, before which only its user name and a colon are left.
+    # A secret may have an unescaped slash, and only its user name and a colon are before it.
     if parts.password or parts.query or "@" in bucket or ":" in parts.netloc:
         raise InvalidInput(
             f"the storage URL {redacted(location)} carries credentials or options",
@@ -82,10 +82,10 @@ def normalize(location: str) -> str:
 
 
 def check_characters(url: str) -> None:
-    """Refuse the URL of a bucket with characters that a storage may write in another way.
+    """Refuse the URL of a bucket with characters a storage may rewrite.
 
-    SeaweedFS, for one, stores a backslash as a slash: a listing by the prefix that was given finds
-    nothing of what is there.
+    SeaweedFS, for example, stores a backslash as a slash: a listing by the given prefix finds
+    nothing.
     """
     if _MISWRITTEN.search(url) and not url.lower().startswith("file:"):
         raise InvalidInput(
@@ -95,7 +95,7 @@ def check_characters(url: str) -> None:
 
 
 def check_path(location: str) -> None:
-    """Refuse what begins like a URL and is none: a mistyped scheme would become a folder."""
+    """Refuse mistyped URLs: a mistyped scheme would become a folder."""
     if _MISTYPED.match(location):
         raise InvalidInput(
             f"{redacted(location)} is neither a URL nor a plain path",
@@ -105,13 +105,14 @@ def check_path(location: str) -> None:
 
 
 def object_url(address: str) -> str:
-    """One spelling for the address of an object. Keys are taken as they are, never decoded."""
+    """Return the single spelling of an object's address. Keys are taken as they are, never
+    decoded."""
     if _PLAIN_OBJECT.fullmatch(address):
         return address
     if address.startswith(("/", "file:")):
         return normalize(address)
-    scheme, separator, rest = address.partition("://")
-    bucket, _, key = rest.partition("/")
+    scheme, separator, location = address.partition("://")
+    bucket, _, key = location.partition("/")
     if "@" in bucket or ":" in bucket:
         raise InvalidInput(
             f"the address {redacted(address)} carries credentials",
@@ -119,7 +120,7 @@ def object_url(address: str) -> str:
         )
     if not separator or not bucket or not key:
         raise InvalidInput(
-            f"{address!r} is not the whole address of an object",
+            f"{address!r} is not the complete address of an object",
             hint="write it with its scheme, such as s3://bucket/key or file:///folder/file",
         )
     if any(part in ("", ".", "..") for part in key.split("/")):
@@ -128,49 +129,49 @@ def object_url(address: str) -> str:
 
 
 def url_of(root: str, address: str) -> str:
-    """The whole URL of an object in the storage at ``root``."""
+    """Return the whole URL of an object in the storage at ``root``."""
     return f"{root.rstrip('/')}/{quote(address) if root.startswith('file:') else address}"
 
 
 def split(url: str) -> tuple[str, str]:
-    """An ``object_url`` as (root of its storage, address in it)."""
+    """Split an ``object_url`` into (root of its storage, address in it)."""
     if url.startswith("file://"):
         return "file:///", path_of(url).lstrip("/")
-    scheme, _, rest = url.partition("://")
-    bucket, _, key = rest.partition("/")
+    scheme, _, location = url.partition("://")
+    bucket, _, key = location.partition("/")
     return f"{scheme}://{bucket}", key
 
 
 def path_of(url: str) -> str:
-    """The path of a ``file://`` URL, as the operating system writes it."""
+    """Return the path of a ``file://`` URL, as the operating system writes it."""
     return unquote(urlsplit(url).path)
 
 
 def redacted(url: str) -> str:
-    """A URL of a database, a storage or a server as it may be shown.
+    """Return a URL of a database, a storage or a server without its secrets.
 
-    It need not be a valid one: a password that should have been escaped is hidden with all that
-    might belong to it, at the cost of a host that is not shown.
+    It need not be valid: an unescaped password is hidden with everything possibly belonging to it,
+    which may hide the host.
     """
-    scheme, separator, rest = url.partition("://")
+    scheme, separator, location = url.partition("://")
     if not separator:
         looks_secret = "@" in url and not url.startswith(("/", ".", "~"))
         return f"{scheme.partition(':')[0]}:{HIDDEN}" if looks_secret else url
     if scheme.lower() in ("file", "sqlite", "memory"):
         return url
     if scheme.lower() == "sc":
-        rest, parameters, _ = rest.partition(";")
-        return f"sc://{_without_user(rest)}{';' + HIDDEN if parameters else ''}"
+        location, parameters, _ = location.partition(";")
+        return f"sc://{_without_user(location)}{';' + HIDDEN if parameters else ''}"
     if _SCHEME_ALIASES.get(scheme.lower(), scheme.lower()) in _SCHEMES:
-        rest, options, _ = rest.partition("?")
-        if not re.fullmatch(r"(?:[\w-]+@)?[^:@/]*", rest.partition("/")[0]):
-            rest = _without_user(rest)
-        return f"{scheme}://{rest}{'?' + HIDDEN if options else ''}"
-    return f"{scheme}://{_database(rest)}"
+        location, options, _ = location.partition("?")
+        if not re.fullmatch(r"(?:[\w-]+@)?[^:@/]*", location.partition("/")[0]):
+            location = _without_user(location)
+        return f"{scheme}://{location}{'?' + HIDDEN if options else ''}"
+    return f"{scheme}://{_database(location)}"
 
 
 def scrubbed(text: str, url: str) -> str:
-    """A text of somebody else about a URL, without the secrets that are in it."""
+    """Remove the secrets of a URL from a foreign text about it."""
     text = text.replace(url, redacted(url))
     secrets = re.findall(r"[;&?]\s*(?!use_ssl\b)\w+=([^;&]+)", url)
     for secret in sorted(secrets, key=len, reverse=True):
@@ -178,10 +179,10 @@ def scrubbed(text: str, url: str) -> str:
     return text
 
 
-def _database(rest: str) -> str:
-    before, query, options = rest.partition("?")
+def _database(location: str) -> str:
+    before, query, options = location.partition("?")
     if "@" in options:
-        # Part of a password or of an option: which one cannot be told.
+        # Part of a password or of an option; unknown which.
         return HIDDEN
     place = _without_user(before)
     if not query:
@@ -194,9 +195,9 @@ def _database(rest: str) -> str:
     return f"{place}?{'&'.join(shown)}"
 
 
-def _without_user(rest: str) -> str:
-    """The text after the last ``@``; the user before it if it can be told from a password."""
-    before, at, place = rest.rpartition("@")
+def _without_user(location: str) -> str:
+    """Return the text after the last ``@``, after the user if distinguishable from a password."""
+    before, at, place = location.rpartition("@")
     if not _SERVERS.fullmatch(place.partition("/")[0]):
         place = HIDDEN
     user, colon, _ = before.partition(":")

@@ -261,7 +261,7 @@ def test_names_of_stores(location: Path) -> None:
         assert catalog.repository("sales").name == "sales"
     with pytest.raises(NotFound):
         reclaim.open_store("nobody", catalog=location)
-    with pytest.raises(InvalidInput, match="no kind of store"):
+    with pytest.raises(InvalidInput, match="unknown kind of store"):
         reclaim.open_store("delta:/tmp/x")
 
 

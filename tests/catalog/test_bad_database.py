@@ -43,7 +43,7 @@ def test_a_database_without_a_catalog_is_not_found(backend: Backend, tmp_path: P
         Path(backend.location).mkdir()
         sqlite3.connect(Path(backend.location) / "catalog.db").close()
         (Path(backend.location) / "catalog.db").touch()
-    with pytest.raises(NotFound, match="holds no catalog"):
+    with pytest.raises(NotFound, match="contains no catalog"):
         Catalog.open(backend.location)
 
 
@@ -168,10 +168,12 @@ def test_a_database_that_is_not_utf8_is_refused(
     postgres: Any, tmp_path: Path, encoding: str
 ) -> None:
     url = postgres.new_database(encoding=encoding)
-    with pytest.raises(Refused, match=f"keeps text as {encoding}; a catalog needs UTF8") as error:
+    with pytest.raises(
+        Refused, match=f"uses encoding {encoding}; a catalog requires UTF8"
+    ) as error:
         Catalog.init(url, storage=str(tmp_path / "storage"))
     assert "ENCODING 'UTF8'" in (error.value.hint or "")
-    with pytest.raises(NotFound, match="holds no catalog"):
+    with pytest.raises(NotFound, match="contains no catalog"):
         Catalog.open(url)
 
 

@@ -34,7 +34,7 @@ def test_a_catalog_is_not_made_twice(backend: Backend) -> None:
     before = {stored.address for stored in catalog._storage.list()}
     with pytest.raises((AlreadyExists, ForeignStorage)):
         backend.init()
-    with pytest.raises(AlreadyExists, match="there is a catalog at"):
+    with pytest.raises(AlreadyExists, match="a catalog already exists at"):
         Catalog.init(backend.location, storage=f"{catalog.storage_url}-other")
     assert {stored.address for stored in catalog._storage.list()} == before
     assert catalog.repository("sales").branch("main").get("a") == b"1"
@@ -47,7 +47,7 @@ def test_a_table_of_others_is_not_taken_for_a_catalogs(backend: Backend) -> None
     database = Database.open(url, create=True)
     with database.write() as connection:
         connection.execute(text("CREATE TABLE commits (id TEXT)"))
-    with pytest.raises(Refused, match=r"has tables that are not a catalog's.*: commits$"):
+    with pytest.raises(Refused, match=r"contains tables of another application.*: commits$"):
         backend.init()
     with database.read() as connection:
         assert inspect(connection).get_table_names() == ["commits"]
@@ -57,7 +57,7 @@ def test_a_table_of_others_is_not_taken_for_a_catalogs(backend: Backend) -> None
 def test_a_storage_belongs_to_one_catalog(backend: Backend, tmp_path: Path) -> None:
     url = backend.init().storage_url
     for place in (url, url + "/", url.replace("s3://", "s3a://"), url.replace("file://", "")):
-        with pytest.raises(ForeignStorage, match="belongs to a catalog already"):
+        with pytest.raises(ForeignStorage, match="already belongs to a catalog"):
             Catalog.init(tmp_path / "other", storage=place)
         with pytest.raises(NotFound):
             Catalog.open(tmp_path / "other")
@@ -87,7 +87,7 @@ def test_storages_must_not_nest(
 
 def test_a_catalog_in_a_database_needs_a_storage(tmp_path: Path) -> None:
     for location in (f"sqlite:///{tmp_path}/x.db", "postgresql://127.0.0.1:1/db"):
-        with pytest.raises(InvalidInput, match="needs a place for its objects"):
+        with pytest.raises(InvalidInput, match="needs a storage location"):
             Catalog.init(location)
     assert list(tmp_path.iterdir()) == []
 

@@ -60,7 +60,7 @@ def test_an_unreachable_storage_is_unavailable(
         Catalog.init(tmp_path, storage="s3://bucket/place")
     assert SECRET not in json.dumps(error.value.body())
     assert "reachable" in (error.value.hint or "")
-    with pytest.raises(NotFound, match="holds no catalog"):
+    with pytest.raises(NotFound, match="contains no catalog"):
         Catalog.open(tmp_path)
 
 
@@ -95,7 +95,7 @@ FULL = """
                 try:
                     main.put("big", data)
                 except OutOfSpace as error:
-                    assert "nothing was half written" in error.hint, error.hint
+                    assert "no object is half written" in error.hint, error.hint
                 else:
                     raise AssertionError("3 MB went into 1.5 MB")
                 assert files() == before, files() - before

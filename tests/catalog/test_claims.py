@@ -63,7 +63,7 @@ def test_reading_what_a_rule_took_says_which_run_and_rule(
     with claiming(repo) as run:
         run.take(address)
     for read in (main.get, lambda path: list(main.stream(path))):
-        with pytest.raises(Gone, match=r"^a expired: lifecycle run run-7 took its data") as gone:
+        with pytest.raises(Gone, match=r"^a expired: lifecycle run run-7 deleted its data") as gone:
             read("a")
         assert gone.value.details == {"run": "run-7", "rule": RULE}
         assert "reclaim undo run-7" in (gone.value.hint or "")

@@ -66,7 +66,7 @@ def test_a_file_that_is_not_there_any_more_has_no_home(embedded: Backend, tmp_pa
     catalog.create_repository("sales")
     workspace = catalog.workspace("sales")
     Path(embedded.location, "catalog.db").rename(tmp_path / "away.db")
-    with pytest.raises(AnotherDatabase, match="is not where it was"):
+    with pytest.raises(AnotherDatabase, match="was moved or deleted"):
         catalog.home.check()
     Path(tmp_path / "away.db").rename(Path(embedded.location, "catalog.db"))
     copies.check(workspace)

@@ -106,7 +106,7 @@ def test_an_object_that_disappeared_says_where_it_was(main: Branch, outside: Pat
     (outside / "one.csv").unlink()
     for read in (main.get, lambda path: list(main.stream(path))):
         with pytest.raises(
-            NotFound, match=r"^a points at file://.*/one.csv, which is not there"
+            NotFound, match=r"^a points to file://.*/one.csv, which no longer exists"
         ) as e:
             read("a")
         assert "never deletes it" in (e.value.hint or "")

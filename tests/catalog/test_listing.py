@@ -153,7 +153,7 @@ def test_a_listing_goes_on_after_any_text(main: Branch) -> None:
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_page_needs_room(main: Branch, limit: int) -> None:
-    with pytest.raises(InvalidInput, match="at least one entry"):
+    with pytest.raises(InvalidInput, match="must be at least 1"):
         main.list(limit=limit)
 
 

@@ -265,11 +265,11 @@ def test_a_newer_catalog_is_refused_and_left_alone(backend: Backend, database: D
 def test_a_catalog_without_a_version_is_corrupt(backend: Backend, database: Database) -> None:
     for version in ("", "x", "0", "-1", "1.5"):
         stamp(database, version)
-        with pytest.raises(Corrupt, match="does not say its schema version"):
+        with pytest.raises(Corrupt, match="has no valid schema version"):
             backend.open()
     with database.write() as connection:
         connection.execute(delete(catalog_info).where(VERSION))
-    with pytest.raises(Corrupt, match="does not say its schema version"):
+    with pytest.raises(Corrupt, match="has no valid schema version"):
         backend.open()
 
 
@@ -339,7 +339,7 @@ def test_a_lock_from_before_processes_were_noted(
         lock = opened.lock_state()
         assert lock is not None
         assert lock.process is None
-        with pytest.raises(Refused, match="does not tell which process"):
+        with pytest.raises(Refused, match="does not name the process"):
             opened.release_lock(lock)
 
 

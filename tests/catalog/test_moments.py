@@ -75,7 +75,7 @@ def test_it_reads_what_was_there_then(repo: Repository, main: Branch, days: list
 
 
 def test_before_the_first_commit(repo: Repository, days: list[str]) -> None:
-    with pytest.raises(NotFound, match="main has no commit as old as 2025-12-31") as error:
+    with pytest.raises(NotFound, match="main has no commit at or before 2025-12-31") as error:
         repo.commit("main@2025-12-31")
     assert days[0][:12] in str(error.value.hint)
 

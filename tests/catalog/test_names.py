@@ -34,7 +34,7 @@ def test_a_repository_may_have_this_name(name: str) -> None:
     ["", "a", "Sales", ".a", "-a", "_a", "a/b", "a b", "a\n", "ab\n", "ä1", "x" * 64, "a\x00"],
 )
 def test_a_repository_may_not_have_this_name(name: str) -> None:
-    with pytest.raises(InvalidName, match="cannot name a repository") as caught:
+    with pytest.raises(InvalidName, match="is not a valid repository name") as caught:
         check_repository_name(name)
     assert caught.value.hint
 
@@ -88,13 +88,13 @@ def test_a_ref_may_have_this_name(name: str) -> None:
     ],
 )
 def test_a_ref_may_not_have_this_name(name: str) -> None:
-    with pytest.raises(InvalidName, match="cannot name a tag") as caught:
+    with pytest.raises(InvalidName, match="is not a valid tag name") as caught:
         check_ref_name(name, "tag")
     assert caught.value.hint
 
 
 def test_a_ref_may_not_read_like_a_commit_id() -> None:
-    with pytest.raises(InvalidName, match="reads like a commit id"):
+    with pytest.raises(InvalidName, match="looks like a commit id"):
         check_ref_name("0123456789abcdef" * 2, "branch")
 
 
@@ -250,5 +250,5 @@ def test_a_place_is_split_into_repository_ref_and_path(text: str, place: RefPath
 
 @pytest.mark.parametrize("text", ["", "/", "/main/a"])
 def test_a_place_needs_a_repository(text: str) -> None:
-    with pytest.raises(InvalidInput, match="names no repository"):
+    with pytest.raises(InvalidInput, match="has no repository"):
         RefPath.parse(text)

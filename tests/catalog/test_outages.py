@@ -198,7 +198,7 @@ def test_a_connection_lost_while_saving_says_that_it_does_not_know(
 
     main.put("first", b"opens the partition")
     event.listen(database._engine, "commit", cut)
-    with pytest.raises(DatabaseUnavailable, match="is not known"):
+    with pytest.raises(DatabaseUnavailable, match="is unknown"):
         main.delete("first")
     event.remove(database._engine, "commit", cut)
     assert main.exists("first"), "here it was not saved"

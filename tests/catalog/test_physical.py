@@ -89,7 +89,7 @@ def test_a_token_works_once(repo: Repository, main: Branch) -> None:
     physical = main.get_physical_address("a")
     upload(repo, physical)
     main.link_physical_address("a", physical)
-    with pytest.raises(TokenUsed, match="'a' was used already"):
+    with pytest.raises(TokenUsed, match="'a' was already used"):
         main.link_physical_address("a", physical)
     main.delete("a")
     with pytest.raises(TokenUsed):
@@ -223,7 +223,7 @@ def test_a_commit_between_does_not_disturb_a_token(repo: Repository, main: Branc
 
 def test_a_token_needs_some_time(main: Branch) -> None:
     for valid in (timedelta(0), timedelta(microseconds=-1)):
-        with pytest.raises(InvalidInput, match="valid for some time"):
+        with pytest.raises(InvalidInput, match="must be positive"):
             main.get_physical_address("a", valid=valid)
 
 

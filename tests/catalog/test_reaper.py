@@ -553,7 +553,7 @@ def test_nothing_goes_where_no_home_is_registered(local: World) -> None:
     local.storage.delete(HOME)
     with local.repo._workspace.database.write() as connection:
         connection.execute(sql_delete(catalog_info).where(catalog_info.c.key == REGISTERED))
-    with pytest.raises(AnotherDatabase, match="does not say yet"):
+    with pytest.raises(AnotherDatabase, match="has no registered home yet"):
         local.opened().reap()
     assert len(objects(local)) == 1
     local.opened().repository(NAME).branch("main").put("b", b"b")

@@ -185,13 +185,13 @@ def test_a_tag_cannot_be_written(repo: Repository, main: Branch) -> None:
 def test_branches_and_tags_share_their_names(repo: Repository) -> None:
     repo.create_branch("one")
     repo.create_tag("two", "main")
-    with pytest.raises(AlreadyExists, match="a branch 'one' already"):
+    with pytest.raises(AlreadyExists, match="branch 'one' already exists"):
         repo.create_branch("one")
-    with pytest.raises(AlreadyExists, match="a branch 'one' already"):
+    with pytest.raises(AlreadyExists, match="branch 'one' already exists"):
         repo.create_tag("one", "main")
-    with pytest.raises(AlreadyExists, match="a tag 'two' already"):
+    with pytest.raises(AlreadyExists, match="tag 'two' already exists"):
         repo.create_branch("two")
-    with pytest.raises(AlreadyExists, match="a tag 'two' already"):
+    with pytest.raises(AlreadyExists, match="tag 'two' already exists"):
         repo.create_tag("two", "main")
     repo.delete_tag("two")
     repo.create_branch("two")

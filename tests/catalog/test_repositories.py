@@ -47,7 +47,7 @@ def test_repositories_do_not_see_each_other(catalog: Catalog) -> None:
 
 def test_a_repository_that_exists_or_has_a_wrong_name_is_refused(catalog: Catalog) -> None:
     catalog.create_repository("sales")
-    with pytest.raises(AlreadyExists, match="a repository 'sales' already"):
+    with pytest.raises(AlreadyExists, match="repository 'sales' already exists"):
         catalog.create_repository("sales")
     with pytest.raises(InvalidName):
         catalog.create_repository("Sales")
@@ -139,7 +139,7 @@ def test_a_deleted_repository_does_not_answer_by_commit_either(
 
 def test_no_repository_is_named_like_the_uid_of_another(catalog: Catalog) -> None:
     first = catalog.create_repository("first")
-    with pytest.raises(InvalidName, match="reads like the uid"):
+    with pytest.raises(InvalidName, match="looks like the uid"):
         catalog.create_repository(first.uid)
 
 

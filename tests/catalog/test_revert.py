@@ -80,7 +80,7 @@ def test_a_revert_that_would_change_nothing_is_refused(
 
 
 def test_the_first_commit_cannot_be_reverted(repo: Repository, main: Branch) -> None:
-    with pytest.raises(InvalidInput, match="is the first one"):
+    with pytest.raises(InvalidInput, match="is the root commit"):
         main.revert("main")
 
 

@@ -122,7 +122,7 @@ def test_what_has_no_checksum_is_said_to_have_none(cli: CommandLine, catalog: Ca
     main.link_physical_address("physical", physical)
     found = findings(cli, "--deep", "--bytes")["bytes"]
     assert (found["level"], found["exit_code"]) == ("ok", 0)
-    assert "of 1 more only the size is known" in found["sentence"]
+    assert "of 1 more objects only the size is known" in found["sentence"]
 
 
 def test_a_storage_ahead_of_the_database(

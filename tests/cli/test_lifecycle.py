@@ -31,7 +31,7 @@ def test_rules_are_stored_shown_and_removed(cli: CommandLine, tmp_path: Path) ->
     said = cli.ok("lifecycle", "set", "sales", str(file)).out
     assert "  rule1: below foo/bar after 5 days on b1, 2 days on b2, 10 days on every other" in said
     assert "  rule2: below foo/zoo after 5 days on main\n" in said
-    assert "Note: the rule rule1 names the branch b1, which is not there yet." in said
+    assert "Note: the rule rule1 names the branch b1, which does not exist yet." in said
     assert "reclaim plan sales --lifecycle" in said
     assert cli.ok("lifecycle", "get", "sales").out == JSON
     got = cli.ok("lifecycle", "get", "sales", "--json").json
@@ -56,8 +56,8 @@ def test_rules_are_stored_shown_and_removed(cli: CommandLine, tmp_path: Path) ->
         ('{"a": {"prefix": "x", "days": 0}}', "a: days"),
         ('{"a": {"days": 3}}', "a: prefix"),
         ('{"a": {"prefix": "x", "branch_days": {"b": "3"}}}', "a: branch_days: b"),
-        ("[1]", "rules by their ids"),
-        ("", "rules by their ids"),
+        ("[1]", "mapping of rule ids to rules"),
+        ("", "mapping of rule ids to rules"),
     ],
 )
 def test_what_is_wrong_is_told_by_rule_and_field(cli: CommandLine, text: str, said: str) -> None:
@@ -79,7 +79,8 @@ def test_rules_that_cannot_be_read_are_an_error_and_can_be_removed(
 
 
 def test_no_run_yet(cli: CommandLine) -> None:
-    assert "No run has deleted anything" in cli.ok("lifecycle", "history", "sales").out
+    out = cli.ok("lifecycle", "history", "sales").out
+    assert "No run of lifecycle rules has deleted data" in out
     assert cli.ok("lifecycle", "history", "sales", "--json").json["runs"] == []
 
 
@@ -93,7 +94,7 @@ def test_an_expired_entry_is_listed_as_such(cli: CommandLine, location: Path) ->
             run.take(repo.branch("main").stat("logs/a").address)
     listed = cli.ok("ls", "sales/main/logs/").out.splitlines()
     assert [line.split()[0] for line in listed[-3:-1]] == ["expired", "5"]
-    assert listed[-1] == "Expired: 1 object, whose data lifecycle run run-7 took."
+    assert listed[-1] == "Expired: 1 object, data deleted by lifecycle run run-7."
     entries = cli.ok("ls", "-r", "sales/main", "--json").json["entries"]
     assert [entry["expired"] for entry in entries] == [{"run": "run-7", "rule": RULE}, None]
     error = cli.fails("gone", 9, "get", "sales/main/logs/a")

@@ -142,5 +142,5 @@ def test_a_run_that_was_cut_off_is_given_up(
     run = refused["hint"].rpartition("reclaim undo ")[2]
     logs.fails("gone", 9, "cp", "sales/main/logs/a", "sales/main/kept")
     told = logs.ok("undo", run).out
-    assert "2 objects that it had not deleted can be used again, 0 objects are gone" in told
+    assert "released 2 objects not deleted yet; 0 objects are deleted for good" in told
     logs.ok("cp", "sales/main/logs/a", "sales/main/kept")

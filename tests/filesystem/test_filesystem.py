@@ -108,7 +108,7 @@ def test_listings_are_never_stale(fs: Any, main: Branch) -> None:
         ("none/main/a", "there is no repository 'none'"),
         ("sales/none/a", "none"),
         ("sales/main/none", "there is no object 'none' on main (list them with `reclaim ls`)"),
-        ("sales/main/a//b", "has '//' in it"),
+        ("sales/main/a//b", "contains '//'"),
         ("sales/0000000000/a", "0000000000"),
     ],
 )

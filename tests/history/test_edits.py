@@ -176,10 +176,10 @@ def test_equal_times_stand_by_id_and_refs_by_rank() -> None:
 @pytest.mark.parametrize(
     ("snapshots", "at", "message"),
     [
-        ([("a", "", 0), ("b", "z", 1)], "b", "not there: z"),
-        ([("a", "", 0)], "z", "the branch main points at z"),
-        ([("a", "b", 1), ("b", "a", 2), ("c", "b", 3)], "c", "b is an ancestor of itself"),
-        ([("a", "a", 1)], "a", "a is an ancestor of itself"),
+        ([("a", "", 0), ("b", "z", 1)], "b", "missing a snapshot: z"),
+        ([("a", "", 0)], "z", "the branch main points to z"),
+        ([("a", "b", 1), ("b", "a", 2), ("c", "b", 3)], "c", "b is part of a cycle of parents"),
+        ([("a", "a", 1)], "a", "a is part of a cycle of parents"),
         ([("a", "", 0), ("a", "", 1)], "a", "two snapshots with the same id"),
     ],
 )

@@ -182,7 +182,7 @@ def test_a_repo_that_is_written_over_late(tmp_path: Path) -> None:
         assert held.condemn({first: "a rule", second: "a rule"}) == 2
         (written.folder / "repo").write_bytes(before)
         written.reopened().branch("saved", first)
-        with pytest.raises(Conflict, match="refers to the snapshot"):
+        with pytest.raises(Conflict, match="is referenced again"):
             held.promote()
         held.abandon()
     assert written.reopened().tip("saved") == first

@@ -46,7 +46,7 @@ def test_expire_by_age(bare: CommandLine, tree: SampleTree, bound: str, spec: in
     assert (again["state"], again["run"], again["released"]) == ("nothing", None, 0)
     if spec == 1:
         refused = bare.fails("refused", 6, "undo", done["run"], "--store", name)
-        assert "cannot be taken back" in refused["message"]
+        assert "cannot be reverted" in refused["message"]
         return
     back = bare.ok("undo", done["run"], "--store", name).out
     assert f"Undid run {done['run']}" in back
@@ -128,7 +128,7 @@ def test_people_read_of_snapshots(bare: CommandLine, tree: SampleTree, bound: st
     said.append(bare.ok("lease", "list", name).out)
     said.append(bare.ok("undo", made["run"], "--store", name).out)
     # To commit is what writers do.
-    text = "\n".join(said).replace("A commit in the making", "").replace("nobody commits", "")
+    text = "\n".join(said).replace("An unfinished commit", "").replace("no commits", "")
     assert "root snapshot (always kept)" in text
     assert "its snapshots expire under the policy" in text
     assert "an ancestor of a snapshot that a lease is on" in text

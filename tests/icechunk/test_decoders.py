@@ -376,7 +376,7 @@ def test_later_versions_are_refused(written: WrittenRepository) -> None:
         assert told(decode(empty, kind)) == told(decode(data, kind))
         with pytest.raises(UnknownVersion, match="reserved"):
             decode(with_fields(data, type, {slot: b"more"}), kind)
-        with pytest.raises(UnknownVersion, match="not known"):
+        with pytest.raises(UnknownVersion, match="unknown field"):
             decode(with_fields(data, type, {slot + 1: b""}), kind)
 
 

@@ -33,7 +33,7 @@ def test_a_repository_that_is_well(
     written.repository.create_tag("v1", written.tip())
     said = {"repository": f"ok: spec {spec}, 5 snapshots, 1 branches, 1 tags"}
     assert examined(bare, written) == said
-    whole = {**said, "objects": "ok: everything that branches and tags need is there"}
+    whole = {**said, "objects": "ok: all objects needed by branches and tags exist"}
     assert examined(bare, written, "--deep") == whole
     assert examined(bare, written, "--deep", "--bytes") == whole
 

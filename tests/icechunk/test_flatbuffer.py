@@ -60,9 +60,9 @@ def test_columns(shapes: list[tuple[int, ...]]) -> None:
         with pytest.raises(Damaged, match="lacks a field"):
             tables.fixed(1, 12, np.ones(len(tables), np.bool_))
     if shapes is MANY:
-        with pytest.raises(UnknownSlot, match=r"not known \(3\)"):
+        with pytest.raises(UnknownSlot, match=r"unknown field \(3\)"):
             tables.check_slots(3)
-        with pytest.raises(UnknownSlot, match=r"reserved \(3\)"):
+        with pytest.raises(UnknownSlot, match=r"reserved field \(3\)"):
             tables.check_slots(4, empty=(3,))
 
 
@@ -78,5 +78,5 @@ def test_one_odd_table_among_many() -> None:
     for place in (0, 57, 99):
         items = [item(Random(number), (0, 1)) for number in range(100)]
         items[place] = item(Random(1), (0, 1, 3))
-        with pytest.raises(UnknownSlot, match=r"not known \(3\)"):
+        with pytest.raises(UnknownSlot, match=r"unknown field \(3\)"):
             written(items).check_slots(3)

@@ -169,7 +169,7 @@ def test_the_edit_of_a_run_that_died_is_taken_back(tree: SampleTree) -> None:
             held.edit_history(edit.reparent, edit.delete_refs, held.read_history())
     assert tree.lines() != lines
     store = open_store(tree)
-    with pytest.raises(Conflict, match="may still take that back"):
+    with pytest.raises(Conflict, match="may still revert the edit"):
         plan(written, policy=LAST)
     with store.lock("next") as held:
         held.begin()

@@ -154,7 +154,7 @@ def test_what_is_referred_to_is_not_taken_out(written: WrittenRepository, by: st
     snapshot = first if by != "child" else FIRST
     if by != "branch":
         written.write(2)
-    with pytest.raises(Conflict, match="refers to it"):
+    with pytest.raises(Conflict, match="is referenced by now"):
         document(written).without([SnapshotId(snapshot)])
 
 

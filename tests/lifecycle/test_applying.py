@@ -222,7 +222,7 @@ def test_a_plan_that_nobody_vouches_for_is_refused(
     plan = planned(local)
     store = local.store()
     monkeypatch.setattr(store, "recorded_plan", lambda _run: None)
-    with pytest.raises(PlanRefused, match="no record of it"):
+    with pytest.raises(PlanRefused, match="no record of the plan"):
         local.apply(plan, store=store)
     assert missing(local) == set()
 
@@ -439,9 +439,9 @@ def test_a_doctor_does_not_call_it_corrupt(local: World) -> None:
         for finding in local.store().findings(deep=True, advance=lambda _bytes: None)
     }
     assert findings["objects"].level == "ok"
-    assert "lifecycle rules took 5 more" in findings["objects"].sentence
+    assert "5 more were deleted by lifecycle rules" in findings["objects"].sentence
     assert findings["bytes"].level == "ok"
-    assert "lifecycle rules took 5 more" in findings["bytes"].sentence
+    assert "5 more were deleted by lifecycle rules" in findings["bytes"].sentence
 
 
 def test_the_reaper_neither_takes_nor_forgets_what_a_run_claimed(local: World) -> None:

@@ -99,7 +99,7 @@ def test_objects_that_rules_took_refuse_no_later_run(local: World) -> None:
     settle(local)
     full = local.uncommitted(Mode.FULL, allowed_fraction=0.9)
     plan = local.uncommitted(allowed_fraction=0.9)
-    assert (notes(plan).mode, "objects would go" in notes(plan).why) == ("full", True)
+    assert (notes(plan).mode, "objects would be deleted" in notes(plan).why) == ("full", True)
     assert plan.document.candidates == full.document.candidates >= 70
 
 

@@ -183,7 +183,7 @@ def test_commits_that_were_collected_leave_the_index(logs: World) -> None:
     settle(logs)
     logs.apply(logs.plan(allowed_fraction=1.0))
     plan = decides_as_a_full_run(logs, "uncommitted", Mode.FULL)
-    assert "taken by another run" in section(plan).why
+    assert "deleted by another run" in section(plan).why
     assert section(plan).ranges_read == 0
     logs.apply(plan)
     decides_as_a_full_run(logs, "lifecycle")

@@ -13,6 +13,7 @@ from reclaim.engine.answers import Swept
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import SweepRequest
 from reclaim.errors import Gone, Partial, PlanRefused, Refused, StorageDenied, TooMuch
+from reclaim.ids import short
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.apply.limits import Limits
 from reclaim.run.doctor.doctor import examine
@@ -174,7 +175,7 @@ def test_what_could_not_be_asked_for_stays_claimed(
     assert usable(local) == OLD - {"logs/0"}
     # From the first undo on nobody finishes it.
     assert not list(find_unfinished(local.store()))
-    with pytest.raises(PlanRefused, match="begun to be undone"):
+    with pytest.raises(PlanRefused, match="an undo of run"):
         refinish(local, first)
     assert local.undo(first).released == 5
     assert usable(local) == OLD
@@ -285,8 +286,8 @@ def test_a_damaged_plan_of_a_run_that_was_cut_off_stops_no_later_run(
     assert f"lifecycle run {first} cannot be finished" in caplog.text
     assert f"reclaim undo {first}" in caplog.text
     [doubt] = [one for one in examined(local) if one.check == "runs"]
-    assert f"run {first} is unfinished" in doubt.sentence
-    assert f"reclaim undo {first}" in doubt.hint
+    assert f"run {short(first)} is unfinished" in doubt.sentence
+    assert f"reclaim undo {short(first)}" in doubt.hint
     with pytest.raises(Partial) as partial:
         refinish(local, first)
     assert f"reclaim undo {first}" in (partial.value.hint or "")

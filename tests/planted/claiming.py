@@ -80,8 +80,8 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 EDITS,
-                "    original = wanted\n",
-                """    original = wanted
+                "    original = source_entry\n",
+                """    original = source_entry
     with workspace.database.read() as connection:
         claims.check_unclaimed(connection, original.address)
 """,
@@ -97,8 +97,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what is staged leaves its claim": Bug(
         CLAIMS,
-        right="            needed += connection.execute(mine).scalars()\n",
-        wrong="            connection.execute(mine)\n",
+        right="            needed += connection.execute(claimed).scalars()\n",
+        wrong="            connection.execute(claimed)\n",
         test=f"{ROWS}::test_a_claim_is_dropped_for_what_is_staged_or_waited_for[embedded]",
     ),
     "what is sealed leaves its claim": Bug(
@@ -150,8 +150,8 @@ BUGS: dict[str, Bug] = {
     ),
     "promoted claims are taken back with the others": Bug(
         CLAIMS,
-        right="        .where(mine, claims.c.state == ClaimState.PROVISIONAL)\n",
-        wrong="        .where(mine)\n",
+        right="        .where(own_claims, claims.c.state == ClaimState.PROVISIONAL)\n",
+        wrong="        .where(own_claims)\n",
         test=f"{ROWS}::test_claims_are_final_once[embedded]",
     ),
     "claims that are final are dropped": Bug(

@@ -90,7 +90,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit leaves no epoch": Bug(
         "reclaim.catalog.refs.committing",
-        drops="commit.write: leave",
+        drops="commit.write: write_epoch_marker",
         test=f"{STALE}::test_what_the_original_wrote_is_in_the_storage[commit, abandoned]",
     ),
     "closing leaves no epoch": Bug(
@@ -120,8 +120,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an epoch of another copy overwritten": Bug(
         "reclaim.catalog.collection.clones.epochs",
-        right="self._storage.put(mine, writer.encode(), create=True)",
-        wrong="self._storage.put(mine, writer.encode())",
+        right="self._storage.put(marker, writer.encode(), create=True)",
+        wrong="self._storage.put(marker, writer.encode())",
         test=f"{EPOCHS}::test_two_clones_that_open_at_once_are_noticed",
     ),
     "epochs that go while they are read are not there": Bug(
@@ -132,8 +132,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the partition of a commit in flight counted as overdue": Bug(
         "reclaim.catalog.collection.roots.observing",
-        right='found["in flight" if row.id in in_flight else "overdue"].append(row.id)',
-        wrong='found["overdue"].append(row.id)',
+        right='by_state["in flight" if row.id in in_flight else "overdue"].append(row.id)',
+        wrong='by_state["overdue"].append(row.id)',
         test=f"{STALE}::test_a_commit_that_died_is_collected_once_its_changes_have_landed",
     ),
     "the partition of a commit in flight closed": Bug(
@@ -180,8 +180,8 @@ BUGS: dict[str, Bug] = {
     ),
     "open partitions forgotten": Bug(
         "reclaim.catalog.collection.roots.observing",
-        right='found["open"].append(row.id)',
-        wrong='found["closed"].append(row.id)',
+        right='by_state["open"].append(row.id)',
+        wrong='by_state["closed"].append(row.id)',
         test=f"{IN_FLIGHT}::test_bytes_in_flight_are_in_an_open_partition[embedded-put]",
     ),
     "a range reused that is not the parents'": Bug(
@@ -202,8 +202,8 @@ SEEN: dict[str, RangeInfo] = {}""",
     ),
     "only the plan's dead commits condemned": Bug(
         "reclaim.run.apply.condemning",
-        right="if one not in now.live and one not in seen.marked",
-        wrong="if one not in now.live and one not in seen.marked and one in decided.dead",
+        right="and snapshot not in seen.marked\n",
+        wrong="and snapshot not in seen.marked and snapshot in decided.dead\n",
         test=f"{BETWEEN}::test_a_commit_on_a_dead_one_is_condemned_with_it",
     ),
     "overdue partitions counted as closed": Bug(
@@ -387,13 +387,13 @@ SEEN: dict[str, RangeInfo] = {}""",
         test="tests/catalog/test_homes.py::test_two_first_collectors_do_not_both_go_on",
     ),
     "a plan that goes on with a run of another kind": Bug(
-        "reclaim.run.apply.admission",
+        "reclaim.run.apply.preconditions",
         right="    if run.kind != planned.run_kind:",
         wrong="    if not run.kind:",
         test="tests/collect/apply/test_trust.py::test_a_plan_with_the_name_of_another_kind_of_run",
         besides=(
             Change(
-                "reclaim.run.apply.admission",
+                "reclaim.run.apply.preconditions",
                 drops="check_begun: _check_same_plan",
             ),
         ),

@@ -11,20 +11,20 @@ REASONS = "tests/policy/test_properties.py::test_each_reason_names_the_refs_it_i
 BUGS: dict[str, Bug] = {
     "the refs whose rule ends first go on": Bug(
         "reclaim.policy.claims",
-        right="tuple(sorted({*some, *others})[:WIDTH])",
-        wrong="tuple(sorted({*some, *others})[-1:])",
+        right="tuple(sorted({*first, *second})[:WIDTH])",
+        wrong="tuple(sorted({*first, *second})[-1:])",
         test=RULES,
     ),
     "a rule that ended is handed on": Bug(
         "reclaim.policy.claims",
-        right="if held and ends[held[-1]] >= level:",
+        right="if own_ranks and ends[own_ranks[-1]] >= level:",
         wrong="if False:",
         test=REASONS,
     ),
     "a history is walked in the order of its clocks": Bug(
         "reclaim.history.graph",
-        right="for parent in above if parent <= number]:",
-        wrong="for parent in above if False]:",
+        right="for parent in edges if parent <= number]:",
+        wrong="for parent in edges if False]:",
         test=f"{BACKWARDS}::test_children_come_before_their_parents",
     ),
     "what is young is told by its place in the history": Bug(

@@ -40,8 +40,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the undo of an expiration holds nothing": Bug(
         "reclaim.catalog.collection.undo.undoing",
-        right="_hold(connection, workspace, run_id, dropped, max(rest, SAFETY.after_undo))",
-        wrong="_hold(connection, workspace, run_id, (), max(rest, SAFETY.after_undo))",
+        right="_hold(connection, workspace, run_id, dropped, max(remaining, SAFETY.after_undo))",
+        wrong="_hold(connection, workspace, run_id, (), max(remaining, SAFETY.after_undo))",
         test=f"{HELD}::test_an_expiration_leaves_it_too[by_expire]",
     ),
     "an undo holds for a day alone": Bug(
@@ -52,14 +52,14 @@ BUGS: dict[str, Bug] = {
     ),
     "what a run removed while it was planned counts as damage": Bug(
         "reclaim.run.plan.planning",
-        right="if not isinstance(error, LOST) or not self._lost_live():",
+        right="if not isinstance(error, MISSING_FILE_ERRORS) or not self._lost_live():",
         wrong="if error:",
         test=f"{MEANWHILE}::test_what_a_run_took_meanwhile_is_no_damage[embedded]",
     ),
     "damage counts as what a run removed": Bug(
         "reclaim.run.plan.planning",
-        right="if not isinstance(error, LOST) or not self._lost_live():",
-        wrong="if not isinstance(error, LOST):",
+        right="if not isinstance(error, MISSING_FILE_ERRORS) or not self._lost_live():",
+        wrong="if not isinstance(error, MISSING_FILE_ERRORS):",
         test=f"{MEANWHILE}::test_damage_is_told_although_a_run_took_something_before",
     ),
     "a finished plan edits the history again": Bug(
@@ -76,7 +76,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an expiration that stops keeps its edit": Bug(
         "reclaim.run.apply.history_applying",
-        right="        return self._editing.take_back(Phase.STOPPED)\n",
+        right="        return self._editing.roll_back(Phase.STOPPED)\n",
         wrong="        return Phase.STOPPED\n",
         test=f"{HISTORY_ONLY}::test_one_that_stops_leaves_no_trace[after edit_history]",
     ),

@@ -28,14 +28,14 @@ BUGS: dict[str, Bug] = {
     ),
     "a lock released from another machine": Bug(
         "reclaim.process",
-        right="        if self.boot != here.boot or self.namespace != here.namespace:",
-        wrong="        if not here:",
+        right="        if self.boot != current.boot or self.namespace != current.namespace:",
+        wrong="        if not current:",
         test=f"{RELEASED}::test_what_this_machine_cannot_know_keeps_its_lock[catalog-boot]",
     ),
     "a lock released while executors elsewhere work": Bug(
         "reclaim.process",
         right="        if self.remote_work:",
-        wrong="        if not here:",
+        wrong="        if not current:",
         test=f"{RELEASED}::test_what_this_machine_cannot_know_keeps_its_lock[catalog-remote]",
     ),
     "a lock that does not note that executors elsewhere work": Bug(

@@ -27,7 +27,7 @@ BUGS: dict[str, Bug] = {
         test=f"{EXCLUDE}::test_a_glob_that_matches_nothing_is_refused",
     ),
     "what was taken before is called left out": Bug(
-        "reclaim.run.apply.left_out",
+        "reclaim.run.apply.exclusion_list",
         right="    if done:\n",
         wrong="    if False:\n",
         test=f"{EXCLUDE}::test_the_same_plan_takes_it_without_the_exclusion[deleted]",
@@ -39,7 +39,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TERMINUS}::test_what_it_needs_stays[parent-deleted]",
     ),
     "an apply that is not finished takes what it left out": Bug(
-        "reclaim.run.apply.admission",
+        "reclaim.run.apply.preconditions",
         right="    left_out = run.left_out.globs\n",
         wrong="    left_out: tuple[str, ...] = ()\n",
         test=f"{EXCLUDE}::test_an_apply_that_is_not_finished_leaves_out_the_same[deleted]",
@@ -58,7 +58,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a plan beyond the limits": Bug(
         "reclaim.run.apply.limits",
-        right="if most is not None and count > most:",
+        right="if limit is not None and count > limit:",
         wrong="if False:",
         test=f"{EXCLUDE}::test_a_plan_beyond_the_limits_changes_nothing[objects]",
     ),

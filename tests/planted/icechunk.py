@@ -19,9 +19,9 @@ CONTRACT = "tests/icechunk/test_contract.py::TestIcechunkStore"
 OF_BOTH_SPECS: dict[str, Bug] = {
     "chunks of a manifest that is at home are not looked for": Bug(
         "reclaim.stores.icechunk.rereferenced",
-        right='            found.update(map(self._at, entries.column("address").to_pylist()))\n',
+        right="            addresses.update(map(self._quarantine_address, chunks.to_pylist()))\n",
         wrong='            if manifest["address"] != row["address"]:\n'
-        '                found.update(map(self._at, entries.column("address").to_pylist()))\n',
+        "                addresses.update(map(self._quarantine_address, chunks.to_pylist()))\n",
         test=f"{LOST}::test_a_rescue_that_was_cut_short[spec 1]",
     ),
     "a file with the name of a snapshot counts wherever it lies": Bug(
@@ -75,8 +75,8 @@ OF_BOTH_SPECS: dict[str, Bug] = {
     ),
     "a manifest under another name counts": Bug(
         "reclaim.stores.icechunk.format",
-        right="            if wanted != found:\n",
-        wrong="            if wanted != found and what == 'number of refs':\n",
+        right="            if wanted != actual:\n",
+        wrong="            if wanted != actual and field == 'number of refs':\n",
         test=f"{PLAN}::test_nothing_is_planned_when_something_live_cannot_be_read"
         "[spec 1-a manifest under another name]",
     ),
@@ -88,8 +88,8 @@ OF_BOTH_SPECS: dict[str, Bug] = {
     ),
     "what came after the listing is not young": Bug(
         "reclaim.stores.icechunk.observing",
-        right="if one not in modified or modified[one] >= cutoff}",
-        wrong="if one in modified and modified[one] >= cutoff}",
+        right="if id not in modified or modified[id] >= cutoff}",
+        wrong="if id in modified and modified[id] >= cutoff}",
         test=f"{PLAN}::test_a_snapshot_that_is_written_and_left_while_refs_are_read",
     ),
     "snapshots that came while refs were read are not looked for": Bug(
@@ -182,13 +182,13 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "what hangs on a stand-in is hung up anew when its parent is gone": Bug(
         "reclaim.stores.icechunk.repo_editor",
-        right="            if not _is_known(found.entry.parent, known, entries):\n",
+        right="            if not _is_known(removed.entry.parent, known, entries):\n",
         wrong="            if False:\n",
         test=f"{LOST}::test_a_parent_that_does_not_come_back",
     ),
     "an Icechunk repository is not looked at again before it is changed": Bug(
         "reclaim.stores.icechunk.held",
-        right="        # It may have become read-only or been upgraded since it was planned.\n"
+        right="        # It may have become read-only or been upgraded since the plan.\n"
         "        self._observer.check()\n",
         wrong="",
         besides=(
@@ -202,7 +202,7 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "an undo of Icechunk counts what repo does not get back": Bug(
         "reclaim.stores.icechunk.held_repo",
-        right="                elif one not in never_listed:\n",
+        right="                elif id not in never_listed:\n",
         wrong="                elif False:\n",
         test=f"{LOST}::test_what_was_taken_out_is_written_down_no_more",
     ),
@@ -261,8 +261,8 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "what has a ref is taken out of repo": Bug(
         "reclaim.stores.icechunk.repo_editor",
-        right="if one in listed and one not in kept}",
-        wrong="if one in listed}",
+        right="if id in listed and id not in kept}",
+        wrong="if id in listed}",
         test=f"{APPLY}::test_a_branch_that_is_made_before_a_snapshot_is_taken_out",
     ),
     "what is condemned can be referred to": Bug(
@@ -279,8 +279,8 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "a parent that comes back late is lost": Bug(
         "reclaim.stores.icechunk.repo_editor",
-        right="            if found.is_back and one in there and",
-        wrong="            if not found.is_back and one in there and",
+        right="            if removed.is_back and id in present and",
+        wrong="            if not removed.is_back and id in present and",
         test=f"{CONTRACT}::test_a_part_can_come_back_before_the_rest[spec 2]",
     ),
     "an update of repo is of the future": Bug(
@@ -368,14 +368,14 @@ OF_SPEC_2: dict[str, Bug] = {
     ),
     "logs of what our edit passes over are lost": Bug(
         "reclaim.stores.icechunk.repo_editor",
-        right="            one: entries[one].below(new, pruned_between(entries, one, new))\n",
-        wrong="            one: entries[one].below(new, entries[one].pruned())\n",
+        right="            id: entries[id].below(new, pruned_between(entries, id, new))\n",
+        wrong="            id: entries[id].below(new, entries[id].pruned())\n",
         test=f"{OWN_EDIT}::test_logs_of_what_is_passed_over_are_kept",
     ),
     "our edit of repo stays when the run died": Bug(
         "reclaim.stores.icechunk.held_repo",
-        right="            left = self._take_back(record).left\n            if (run :=",
-        wrong="            left = []\n            if (run :=",
+        right="            not_reverted = self._take_back(record).left\n            if (run :=",
+        wrong="            not_reverted = []\n            if (run :=",
         test=f"{OWN_EDIT}::test_the_edit_of_a_run_that_died_is_taken_back",
     ),
     "an edit of repo that may be taken back is planned on": Bug(

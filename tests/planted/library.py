@@ -36,7 +36,7 @@ BUGS: dict[str, Bug] = {
     "a rule that a library cannot express is left out": Bug(
         "reclaim.run.expire.library_edit",
         right="    if not missing:\n",
-        wrong="    if asked:\n",
+        wrong="    if requested:\n",
         test=f"{EXPIRES}::test_a_rule_that_the_library_cannot_express[policy0-keep_last 3]",
     ),
     "a library that fails counts as one that did nothing": Bug(
@@ -83,7 +83,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what was predicted to stay is taken if the plan names it": Bug(
         "reclaim.run.expire.library_notes",
-        right="reviewed = frozenset(dead) - stays",
+        right="reviewed = frozenset(dead) - staying",
         wrong="reviewed = frozenset(dead)",
         test=f"{RELEASED}::test_what_was_predicted_to_stay_is_not_taken[False]",
     ),
@@ -124,15 +124,15 @@ BUGS: dict[str, Bug] = {
     ),
     "what an earlier run broke is promised by the next": Bug(
         "reclaim.stores.sidecar.held",
-        right="QUARANTINED: mine.get(QUARANTINED, {}) | taken,",
-        wrong="QUARANTINED: mine.get(QUARANTINED, {}) | taken\n"
+        right="QUARANTINED: lists.get(QUARANTINED, {}) | taken,",
+        wrong="QUARANTINED: lists.get(QUARANTINED, {}) | taken\n"
         "                | self._condemned_by_others(ids, excluding={run, *self._undoable()}),",
         test=f"{RELEASED}::test_what_an_earlier_run_broke_is_not_promised",
     ),
     "a run ends before the store has written what came back": Bug(
         "reclaim.stores.sidecar.held",
-        right="        self._brought_back(run_id, back)\n",
-        wrong="        self._end(run_id)\n        self._brought_back(run_id, back)\n",
+        right="        self._after_restore(run_id, back)\n",
+        wrong="        self._end(run_id)\n        self._after_restore(run_id, back)\n",
         test=f"{RELEASED}::test_an_undo_that_dies_while_it_writes_can_be_repeated",
     ),
     "a plan does not say what an undo leaves": Bug(

@@ -68,14 +68,14 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit that died is taken to have its ranges still": Bug(
         PLANNING,
-        right="            reach.bits.get(one) == bits for one, bits in then.items()\n",
-        wrong="            reach.bits.get(one, bits) == bits for one, bits in then.items()\n",
+        right="            reach.bits.get(snapshot) == bits for",
+        wrong="            reach.bits.get(snapshot, bits) == bits for",
         test="tests/lifecycle/test_later.py::test_a_branch_that_is_gone_holds_nothing",
     ),
     "only new commits are judged again": Bug(
         "reclaim.run.lifecycle.rejudging",
-        right="    more = {one: bits & ~then.get(one, 0) for one, bits in reach.bits.items()}\n",
-        wrong="    more = {one: bits for one, bits in reach.bits.items() if one not in then}\n",
+        right="bits & ~planned_bits.get(snapshot, 0) for snapshot, bits in reach.bits.items()",
+        wrong="bits for snapshot, bits in reach.bits.items() if snapshot not in planned_bits",
         test=f"{APPLYING}::test_nothing_goes_that_something_came_to_hold[a tag-after the plan]",
     ),
     "ranges of the plan are not judged again": Bug(
@@ -118,12 +118,12 @@ BUGS: dict[str, Bug] = {
     ),
     "a later run counts what it does not know": Bug(
         PLANNING,
-        right="        if going > min(MUCH, self._allowed_fraction) * objects:\n",
+        right="        if going > min(LARGE_FRACTION, self._allowed_fraction) * objects:\n",
         wrong="        if False:\n",
         test=f"{NETS}::test_a_later_run_that_would_take_nearly_all_lists_all",
     ),
     "a plan may be of a time to come": Bug(
-        "reclaim.run.apply.admission",
+        "reclaim.run.apply.preconditions",
         right="    if ahead > SAFETY.clock_skew:\n",
         wrong="    if False:\n",
         test=f"{NETS}::test_a_plan_by_a_clock_that_runs_ahead_is_refused[rules]",

@@ -8,9 +8,9 @@ MARKERS = "tests/collect/quarantine/test_markers.py"
 NEVER_COVERED = Change(
     "reclaim.engine.tasks.delete_markers",
     right="""        if kept is not None and kept.latest:
-            # It was about""",
+            # It was noted""",
     wrong="""        if False:
-            # It was about""",
+            # It was noted""",
 )
 NO_COMMITS = Change(
     "reclaim.run.roots.promises",
@@ -41,12 +41,12 @@ BUGS: dict[str, Bug] = {
     ),
     "markers are set whether or not the bucket keeps versions": Bug(
         "reclaim.engine.tasks.delete_markers",
-        drops="Mark.page: _check_versioning",
+        drops="CoverWithMarkers.page: _check_versioning",
         test=f"{VERSIONS}::test_a_bucket_that_is_suspended_while_markers_are_set[before]",
     ),
     "a marker in the place of the bytes is as good as any": Bug(
         "reclaim.engine.tasks.delete_markers",
-        drops="Mark.page: _check_markers",
+        drops="CoverWithMarkers.page: _check_markers",
         test=f"{VERSIONS}::test_a_bucket_that_is_suspended_while_markers_are_set[within]",
     ),
     "what is covered already is covered again": Bug(
@@ -64,7 +64,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.roots.promises",
-                right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
+                right="if run.purging or (quarantine.removal != MARKED and not run.unfinished):",
                 wrong="if not run.unfinished:",
             ),
             NO_COMMITS,
@@ -79,8 +79,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a version that is current is deleted": Bug(
         "reclaim.engine.tasks.delete_markers",
-        right="if (kept := _find(older, one.covered)) is not None:",
-        wrong="if (kept := _find(one.versions, one.covered)) is not None:",
+        right="if (kept := _find(older, item.covered)) is not None:",
+        wrong="if (kept := _find(item.versions, item.covered)) is not None:",
         test=f"{VERSIONS}::test_the_current_version_is_never_deleted",
         sequence="markers that were not written",
         besides=(NEVER_COVERED,),
@@ -93,13 +93,13 @@ BUGS: dict[str, Bug] = {
     ),
     "what was written over a covered version is taken for it": Bug(
         "reclaim.engine.tasks.delete_markers",
-        right="return next((one for one in named if one.etag == covered.etag), None)",
+        right="return next((version for version in named if version.etag == covered.etag), None)",
         wrong="return next(named, None)",
         sequence="other bytes while versioning is suspended",
     ),
     "which versions are about to be covered is not written down": Bug(
         "reclaim.engine.tasks.delete_markers",
-        drops="Mark.page: write_note",
+        drops="CoverWithMarkers.page: write_note",
         test=f"{DAMAGED_MARKERS}::test_markers_without_a_journal",
         sequence="markers without a journal, and a purge",
     ),
@@ -118,7 +118,7 @@ BUGS: dict[str, Bug] = {
         besides=(
             Change(
                 "reclaim.run.roots.promises",
-                right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
+                right="if run.purging or (quarantine.removal != MARKED and not run.unfinished):",
                 wrong="if True:",
             ),
             NO_COMMITS,

@@ -12,7 +12,7 @@ FINDING = "reclaim.engine.pipelines.finding"
 SURVIVORS = "reclaim.engine.pipelines.survivors"
 EXPANDING = "reclaim.engine.pipelines.expanding"
 COMPLETENESS = "reclaim.engine.pipelines.completeness"
-TAKING = "reclaim.engine.pipelines.taking"
+SWEEPING = "reclaim.engine.pipelines.sweeping"
 LISTS = "reclaim.engine.pipelines.candidate_lists"
 
 BUGS: dict[str, Bug] = {
@@ -62,7 +62,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what could not be brought back counts as there": Bug(
         COMPLETENESS,
-        right="    if request.not_back:\n",
+        right="    if request.not_restored:\n",
         wrong="    if False:\n",
         test="tests/collect/quarantine/test_promises.py"
         "::test_a_foreign_object_at_a_home_stops_nothing_else[embedded-other]",
@@ -75,13 +75,13 @@ BUGS: dict[str, Bug] = {
         "::test_a_later_collection_and_its_undo_do_not_miss_what_expired",
     ),
     "a note alone takes objects": Bug(
-        TAKING,
+        SWEEPING,
         right='    listed = each.where("listed", True).select(*GOING.names)\n',
         wrong="    listed = each.select(*GOING.names)\n",
         test="tests/collect/apply/test_lists.py::test_a_forged_note_adds_no_object",
     ),
     "a sweep takes again what was done before": Bug(
-        TAKING,
+        SWEEPING,
         right="    if request.done:\n",
         wrong="    if False:\n",
         test="tests/lifecycle/test_settling.py"

@@ -72,7 +72,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_more_staged_paths_than_explain_a_plan",
     ),
     "the path of an upload is forgotten after a month": Bug(
-        "reclaim.catalog.reaping.needless_rows",
+        "reclaim.catalog.reaping.obsolete_rows",
         right="and_(upload_tokens.c.state == UploadState.EXPIRED, ~protects)",
         wrong="upload_tokens.c.state == UploadState.EXPIRED",
         test=f"{TEST}::test_an_upload_that_was_never_linked_stays_for_good",
@@ -132,7 +132,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a run that was cut off takes what was protected since": Bug(
         "reclaim.run.lifecycle.applying",
-        right="closed = self._promotion.check_still_wanted().closed",
+        right="closed = self._promotion.check_not_protected().closed",
         wrong="closed = self._promotion.observe().closed",
         test="tests/lifecycle/test_nets.py"
         "::test_what_was_protected_since_a_run_was_cut_off_stays[deleted]",

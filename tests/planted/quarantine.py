@@ -40,8 +40,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what commits in quarantine need is asked for at home only": Bug(
         "reclaim.engine.tasks.promised",
-        right="    for aside in sorted(asides):\n",
-        wrong="    for aside in ():\n",
+        right="    for quarantine in sorted(asides):\n",
+        wrong="    for quarantine in ():\n",
         test=f"{COMMITS}::test_what_was_in_an_open_partition_is_not_taken",
     ),
     "a promised container of a newer version protects nothing": Bug(
@@ -77,7 +77,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a commit that no ref reaches holds what an undo brings back": Bug(
         "reclaim.catalog.collection.undo.undoing",
-        right="returned = dropped | back",
+        right="returned = dropped | restorable",
         wrong="returned = set[str]()",
         test=f"{DETOURS}::test_what_hangs_on_an_edited_commit_that_no_ref_reaches_is_held",
     ),
@@ -139,15 +139,15 @@ BUGS: dict[str, Bug] = {
     ),
     "a run takes over the commits of one that did not finish": Bug(
         "reclaim.stores.catalog.held",
-        right="commit_states.collect(self._workspace, self.lock, ids, but_of=self._undoable())",
-        wrong="commit_states.collect(self._workspace, self.lock, ids)",
+        right="collect(self._workspace, self.lock, ids, exclude_runs=self._undoable())",
+        wrong="collect(self._workspace, self.lock, ids)",
         test=f"{PROMISES}::test_a_run_that_died_before_it_settled_keeps_its_commits[moves]",
         sequence="an apply that died before it settled, and a shorter window",
     ),
     "what an unfinished undo brought back is anybody's": Bug(
         "reclaim.run.roots.promises",
-        right="if run.purging or (aside.removal != MARKED and not run.unfinished):",
-        wrong="if (not run.unfinished or run.undoing) and aside.removal != MARKED:",
+        right="if run.purging or (quarantine.removal != MARKED and not run.unfinished):",
+        wrong="if (not run.unfinished or run.undoing) and quarantine.removal != MARKED:",
         test=f"{PROMISES}::test_what_a_cut_off_undo_brought_back_is_not_taken",
         sequence="an undo that was cut off, and a collection",
         besides=(NO_COMMITS,),
@@ -186,8 +186,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the journal goes before the window ends": Bug(
         "reclaim.run.roots.promises",
-        right="for rows in (*others, _record(store, run)):",
-        wrong="for rows in others:",
+        right="for rows in (*promised_rows, _record(store, run)):",
+        wrong="for rows in promised_rows:",
         test=f"{PROMISES}::test_the_journal_stays_as_long_as_the_window",
     ),
     "a run that is done promises nothing more": Bug(
@@ -210,8 +210,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a copy that came back is not written down": Bug(
         "reclaim.engine.tasks.restoring",
-        right="        self._note(storage, [noted for one in prepared",
-        wrong="        self._note(storage, [noted for one in prepared[:0]",
+        right="        notes = (self._returned(storage, item) for item in prepared)",
+        wrong="        notes = (self._returned(storage, item) for item in prepared[:0])",
         test=f"{WINDOWS}::test_an_undo_that_dies_where_every_write_has_a_new_etag[kept]",
     ),
     "anything of the right size counts as brought back": Bug(
@@ -222,13 +222,13 @@ BUGS: dict[str, Bug] = {
     ),
     "what no journal has is renamed without a note": Bug(
         "reclaim.engine.tasks.restoring",
-        drops="BringBack.page: _note_unknown",
+        drops="FromQuarantine.page: _note_unknown",
         test=f"{WINDOWS}::test_other_bytes_written_over_what_no_journal_has",
     ),
     "what was set aside need not last": Bug(
         "reclaim.engine.tasks.quarantine",
-        right="target, one in pairs if one.outcome == QUARANTINED\n",
-        wrong="target, one in pairs if False\n",
+        right="            if result.outcome == QUARANTINED\n",
+        wrong="            if False\n",
         test=f"{WINDOWS}::test_what_is_set_aside_is_flushed",
     ),
     "what was moved after an undo stays aside": Bug(
@@ -250,8 +250,8 @@ BUGS: dict[str, Bug] = {
     ),
     "one by one there is always time": Bug(
         "reclaim.engine.tasks.deleting",
-        right="deleter.take_one(storage, one, in_time)",
-        wrong="deleter.take_one(storage, one, lambda: True)",
+        right="deleter.take_one(storage, target, in_time)",
+        wrong="deleter.take_one(storage, target, lambda: True)",
         test=f"{LATE}::test_one_by_one_nothing_is_taken_too_late",
     ),
     "one object in the way holds up every commit": Bug(

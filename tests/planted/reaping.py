@@ -93,9 +93,9 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_an_address_that_is_not_the_repositorys_own",
     ),
     "rows removed of objects that are there": Bug(
-        "reclaim.catalog.reaping.taken_rows",
-        right="for address, there in found if not there",
-        wrong="for address, there in found",
+        "reclaim.catalog.reaping.missing_objects",
+        right="for address, exists in checked if not exists",
+        wrong="for address, exists in checked",
         test=f"{TEST}::test_rows_of_objects_that_are_there_stay",
     ),
     "a partition that has objects is forgotten": Bug(
@@ -105,10 +105,10 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_partitions_in_which_nothing_is_left[embedded]",
     ),
     "a folder in a bucket is taken for empty": Bug(
-        "reclaim.storage.relics",
+        "reclaim.storage.leftover_folders",
         right='    return next(iter(storage.list(folder.rstrip("/"))), None) is None\n',
         wrong="    return True\n",
-        test="tests/storage/test_relics.py::test_a_folder_of_objects_that_are_gone",
+        test="tests/storage/test_leftover_folders.py::test_a_folder_of_objects_that_are_gone",
     ),
     "a folder that is gone hides an object in an unknown partition": Bug(
         "reclaim.run.plan.planning",
@@ -119,7 +119,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an unknown partition is taken for empty": Bug(
         "reclaim.run.plan.planning",
-        right="all(is_relic(store.storage, folder) for folder in folders)\n",
+        right="all(is_leftover(store.storage, folder) for folder in folders)\n",
         wrong="True\n",
         test="tests/collect/plan/test_refusals.py::test_an_unknown_partition_in_which_all_is_live",
     ),

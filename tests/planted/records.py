@@ -87,8 +87,8 @@ BUGS: dict[str, Bug] = {
     ),
     "an error of one run that nobody foresaw stops a purge": Bug(
         "reclaim.run.purge.purge",
-        right="                    except Exception as error:\n                        # Whatever",
-        wrong="                    except Refused as error:\n                        # Whatever",
+        right="                    except Exception as error:\n                        # The other",
+        wrong="                    except Refused as error:\n                        # The other",
         test=f"{DAMAGED_LISTS}::test_whatever_stops_one_run_the_others_are_purged",
     ),
     "a purge that lost its lock goes on": Bug(
@@ -141,13 +141,13 @@ BUGS: dict[str, Bug] = {
         test=f"{DAMAGED_LISTS}::test_a_run_that_cannot_be_purged_holds_up_no_other",
     ),
     "a plan goes on with a run whose plan is elsewhere": Bug(
-        "reclaim.run.apply.admission",
+        "reclaim.run.apply.preconditions",
         right="    if run.place != str(place):\n",
         wrong="    if False:\n",
         test=f"{LISTS}::test_a_plan_with_the_id_of_a_finished_run",
     ),
     "a plan goes on with a run that was made from another": Bug(
-        "reclaim.run.apply.admission",
+        "reclaim.run.apply.preconditions",
         right="    if run.plan != planned.digest and not (trusted and not run.plan):\n",
         wrong="    if False:\n",
         test=f"{LISTS}::test_another_plan_in_the_place_of_a_finished_run_s",

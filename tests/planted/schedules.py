@@ -13,7 +13,7 @@ CLEANER = "reclaim.catalog.staging.cleaner"
 BUGS: dict[str, Bug] = {
     "copy reads its source outside the transaction": Bug(
         EDITS,
-        right="""        visible = desk.visible(source)
+        right="""        visible = locked_paths.visible(source)
         if visible is None and source_ref == branch:
 """,
         wrong="""        visible = original
@@ -25,11 +25,11 @@ BUGS: dict[str, Bug] = {
     ),
     "delete before condemn": Bug(
         EDITS,
-        right="""            desk.remove(path)
+        right="""            locked_paths.remove(path)
 
     _edit(workspace, branch, paths, work)
 """,
-        wrong="""            desk.remove(path)
+        wrong="""            locked_paths.remove(path)
 
     from reclaim.catalog.staging.staged_rows import lock_rows
     with workspace.database.read() as connection:
@@ -50,7 +50,7 @@ BUGS: dict[str, Bug] = {
     ),
     "the cleaner judges the ledger before the staged rows are gone": Bug(
         CLEANER,
-        right="    connection.execute(delete(staged_entries).where(mine, cleaned))\n",
+        right="    connection.execute(delete(staged_entries).where(of_token, cleaned))\n",
         wrong="",
         test=f"{RACE}[write after commit]",
         besides=(
@@ -58,7 +58,7 @@ BUGS: dict[str, Bug] = {
                 CLEANER,
                 "    ledger.release(connection, {address for address, _ in lost}, now, rule)\n",
                 "    ledger.release(connection, {address for address, _ in lost}, now, rule)\n"
-                "    connection.execute(delete(staged_entries).where(mine, cleaned))\n",
+                "    connection.execute(delete(staged_entries).where(of_token, cleaned))\n",
             ),
         ),
     ),

@@ -16,20 +16,20 @@ LATE = f"{TEST}::test_a_task_that_wakes_up_after_an_undo_deletes_nothing"
 BUGS: dict[str, Bug] = {
     "what is gone is released with what is at home": Bug(
         SETTLING,
-        right='        there = rows.filter(pc.equal(rows.column("outcome"), AT_HOME))\n',
-        wrong="        there = rows\n",
+        right='        at_home = rows.filter(pc.equal(rows.column("outcome"), AT_HOME))\n',
+        wrong="        at_home = rows\n",
         test=f"{TEST}::test_a_run_that_was_cut_off_can_be_given_up",
     ),
     "what could not be brought back is released for what lies in its place": Bug(
         SETTLING,
-        right="        over=over,\n",
+        right="        over=excluded,\n",
         wrong="",
         test=f"{TEST}::test_what_an_undo_brought_back_is_of_use_whatever_it_could_not",
     ),
     "what an undo brought back in part stays gone": Bug(
         "reclaim.run.undo.undo_run",
-        right="            if failed or restored.waits:\n                # What",
-        wrong="            if False:\n                # What",
+        right="            if failed or restored.waits:\n                # Restored",
+        wrong="            if False:\n                # Restored",
         test=f"{TEST}::test_what_an_undo_brought_back_is_of_use_whatever_it_could_not",
     ),
     "what a purge found at home stays gone": Bug(
@@ -85,7 +85,7 @@ BUGS: dict[str, Bug] = {
         test=f"{TEST}::test_limits_hold_for_a_run_that_was_cut_off[after a collection]",
     ),
     "a refused run denies what was done before it": Bug(
-        "reclaim.run.lifecycle.done_before",
+        "reclaim.run.lifecycle.earlier_runs",
         right="            if self._runs:\n",
         wrong="            if False:\n",
         test=f"{TOGETHER}::test_a_refusal_tells_of_a_run_that_was_finished_before",
@@ -103,7 +103,7 @@ BUGS: dict[str, Bug] = {
     ),
     "the plan of a run that was cut off is collected": Bug(
         "reclaim.run.roots.promises",
-        right="    for run in find_cut_off(store):\n",
+        right="    for run in find_interrupted(store):\n",
         wrong="    for run in ():\n",
         test=f"{TEST}::test_the_plan_of_a_run_that_was_cut_off_is_not_collected",
     ),

@@ -19,7 +19,7 @@ NO_LAST_LOOK = Change(
 BUGS: dict[str, Bug] = {
     "layers are counted as they were read": Bug(
         "reclaim.stores.terminus.observing",
-        right="reached, missing, expected=len(layers), read=decoded)",
+        right="reached, missing, expected=len(existing), read=decoded)",
         wrong="reached, missing, expected=decoded, read=decoded)",
         test=f"{HERE}/test_counted.py::test_a_layer_that_is_listed_and_not_read",
     ),
@@ -32,9 +32,9 @@ BUGS: dict[str, Bug] = {
     ),
     "what came after the listing is not looked for": Bug(
         "reclaim.stores.terminus.observing",
-        right="        found = self.survey.complete(listed, names, reader)\n"
-        "        young = _young(found, listed, started",
-        wrong="        found = listed\n        young = _young(found, listed, started",
+        right="        layers = self.survey.complete(listed, names, reader)\n"
+        "        young = _young(layers, listed, started",
+        wrong="        layers = listed\n        young = _young(layers, listed, started",
         test=f"{HERE}/test_between.py::test_at_each_step_of_plan_and_apply[squash]",
     ),
     "layers that an earlier run broke are promised": Bug(
@@ -67,7 +67,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a late taker of the lock does not look for higher numbers": Bug(
         "reclaim.stores.sidecar.lock",
-        right="        if any(other > number for other in there):\n",
+        right="        if any(other > number for other in numbers):\n",
         wrong="        if False:\n",
         test=f"{HERE}/test_lock.py::test_an_old_look_does_not_take_it",
     ),
@@ -80,7 +80,7 @@ BUGS: dict[str, Bug] = {
     ),
     "children come back before parents": Bug(
         "reclaim.run.sweep.sweep",
-        right="    if back:\n",
+        right="    if restores:\n",
         wrong="    if False:\n",
         test=f"{HERE}/test_crash.py::test_an_undo_that_dies_at_any_step",
     ),
@@ -98,8 +98,8 @@ BUGS: dict[str, Bug] = {
     ),
     "what could not be read is not looked at again": Bug(
         "reclaim.stores.terminus.survey",
-        right="[*self._come(listed, named), *listed.broken()]",
-        wrong="self._come(listed, named)",
+        right="[*self._added(listed, named), *listed.broken()]",
+        wrong="self._added(listed, named)",
         test=f"{HERE}/test_written_meanwhile.py::test_it_keeps_what_it_refers_to",
     ),
     "who is only needed counts as read": Bug(
@@ -145,8 +145,8 @@ BUGS: dict[str, Bug] = {
     ),
     "strays in quarantine are listed with the layers": Bug(
         "reclaim.stores.terminus.view",
-        right="            return [one for one in found if _is_of_run(one)], []\n",
-        wrong="            return found, [self.head(file) for file in files]\n",
+        right="            return [name for name in subfolders if _is_run_folder(name)], []\n",
+        wrong="            return subfolders, [self.head(file) for file in files]\n",
         test=f"{HERE}/test_strays.py::test_a_listing_of_quarantine_has_no_strays",
         sequence="notes in a quarantine",
         machine=TROUBLED_MACHINE,
@@ -242,9 +242,9 @@ BUGS: dict[str, Bug] = {
         machine=TROUBLED_MACHINE,
     ),
     "labels are read once": Bug(
-        "reclaim.stores.terminus.roots",
-        right="        if found is not None and found == before:\n",
-        wrong="        if found is not None:\n",
+        "reclaim.stores.terminus.label_files",
+        right="        if all_labels is not None and all_labels == before:\n",
+        wrong="        if all_labels is not None:\n",
         test=f"{HERE}/test_label_reads.py::test_a_layer_that_goes_from_one_label_to_another",
         sequence="labels that move",
         machine=TROUBLED_MACHINE,
@@ -299,24 +299,24 @@ BUGS: dict[str, Bug] = {
     ),
     "a lease that cannot be read holds nothing": Bug(
         "reclaim.stores.sidecar.leases",
-        right="            except NotFound:\n                # Given",
-        wrong="            except (NotFound, ReclaimError):\n                # Given",
+        right="            except NotFound:\n                # Released",
+        wrong="            except (NotFound, ReclaimError):\n                # Released",
         test=f"{HERE}/test_refusals.py::test_a_lease_that_cannot_be_read",
         sequence="a lease is empty",
         machine=TROUBLED_MACHINE,
     ),
     "a renewal is not timed": Bug(
         "reclaim.stores.sidecar.leases",
-        right="        if not current.valid_at(self._clock.now() + SKEW):\n            # Whoever",
-        wrong="        if False:\n            # Whoever",
+        right="        if not current.valid_at(self._clock.now() + SKEW):\n            # After",
+        wrong="        if False:\n            # After",
         test=f"{HERE}/test_sidecar.py::test_a_holder_that_slept_while_it_renewed",
         sequence="a holder that slept",
         machine=TROUBLED_MACHINE,
     ),
     "only runs that are known have anything aside": Bug(
         "reclaim.stores.terminus.store",
-        right="        others = self._view.quarantined_runs()\n",
-        wrong="        others = [run.id for run in self.runs() if run.quarantine]\n",
+        right="        runs = self._view.quarantined_runs()\n",
+        wrong="        runs = [run.id for run in self.runs() if run.quarantine]\n",
         test=f"{HERE}/test_sidecar.py"
         "::test_what_an_unreadable_run_has_aside_still_needs_its_parents",
     ),
@@ -346,7 +346,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a purge takes what layers in another quarantine need": Bug(
         "reclaim.stores.terminus.observing",
-        right="        reached = marked.ids | needed_by(layers, every)\n",
+        right="        reached = marked.ids | needed_by(layers, all_layers)\n",
         wrong="        reached = marked.ids\n",
         test=f"{HERE}/test_promises.py::test_a_purge_brings_it_back",
     ),
@@ -357,7 +357,7 @@ BUGS: dict[str, Bug] = {
         test=f"{HERE}/test_promises.py::test_a_quarantine_without_a_record",
     ),
     "a label is read although another process is writing it": Bug(
-        "reclaim.stores.terminus.roots",
+        "reclaim.stores.terminus.label_files",
         drops="_read_locked: _lock",
         test=f"{HERE}/test_label_reads.py::test_a_label_that_is_locked_for_a_moment",
     ),
@@ -432,7 +432,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a layer in quarantine that is away is not named": Bug(
         "reclaim.stores.terminus.observing",
-        right="                *_away_warnings(promised, every),\n",
+        right="                *_lost_warnings(promised, all_layers),\n",
         wrong="",
         test=f"{HERE}/test_promises.py::test_a_plan_names_a_layer_that_is_away",
     ),

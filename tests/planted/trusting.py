@@ -11,13 +11,13 @@ LISTED = "tests/collect/plan/test_listed.py"
 BUGS: dict[str, Bug] = {
     "a plan that nobody vouches for is believed": Bug(
         "reclaim.run.apply.trust",
-        right="return digest is not None or noted is not None",
+        right="return digest is not None or recorded is not None",
         wrong="return True",
         test=f"{TRUST}::test_live_objects_in_every_file_of_a_plan_without_a_record[embedded]",
     ),
     "another plan than the one that was recorded": Bug(
         "reclaim.run.apply.trust",
-        right="if noted is not None and noted != planned.digest:",
+        right="if recorded is not None and recorded != planned.digest:",
         wrong="if False:",
         test=f"{TRUST}::test_live_objects_in_every_file_of_a_recorded_plan[embedded]",
     ),
@@ -29,8 +29,8 @@ BUGS: dict[str, Bug] = {
     ),
     "the margin of a plan that nobody vouches for": Bug(
         "reclaim.run.apply.trust",
-        right="margin = min(max(least, planned.started_at - planned.cutoff), LONGEST)",
-        wrong="margin = planned.started_at - planned.cutoff",
+        right="min(max(default_margin, planned.started_at - planned.cutoff), LONGEST_MARGIN)",
+        wrong="planned.started_at - planned.cutoff",
         test=f"{TRUST}::test_times_and_places_of_a_plan_without_a_record_are_not_believed",
     ),
     "the history of a plan that nobody vouches for": Bug(
@@ -46,7 +46,7 @@ BUGS: dict[str, Bug] = {
     ),
     "rows are not counted against the summary": Bug(
         "reclaim.run.plan.checks",
-        right="        counted != said\n        or (objects, size)",
+        right="        counted != summarized\n        or (objects, size)",
         wrong="        False and (objects, size)",
         test=f"{TRUST}::test_a_summary_that_says_less_than_the_files[less of candidates]",
     ),
@@ -58,7 +58,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an inventory of another bucket": Bug(
         "reclaim.run.plan.checks",
-        right="    if 2 * found.sampled >= needed:\n",
+        right="    if 2 * candidates.sampled >= needed:\n",
         wrong="    if True:\n",
         test=f"{INVENTORY}::test_one_of_something_else[garbage]",
     ),
@@ -69,7 +69,7 @@ BUGS: dict[str, Bug] = {
     ),
     "what lifecycle rules took has to be listed": Bug(
         "reclaim.run.plan.checks",
-        right="store.find_expired(away) if isinstance(store, TakesReferenced) else ()\n",
+        right="store.find_expired(missing_names) if isinstance(store, TakesReferenced) else ()\n",
         wrong="[]\n",
         test=f"{LISTED}::test_what_lifecycle_rules_took_is_not_missing",
     ),
@@ -81,7 +81,7 @@ BUGS: dict[str, Bug] = {
     ),
     "an empty inventory": Bug(
         "reclaim.run.plan.checks",
-        right="    if not found.objects and _has_older(store, objects.before):\n",
+        right="    if not candidates.objects and _has_older(store, objects.before):\n",
         wrong="    if False:\n",
         test=f"{INVENTORY}::test_an_empty_one_of_a_store_in_which_nothing_is_live",
     ),

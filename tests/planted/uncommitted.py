@@ -68,7 +68,7 @@ BUGS: dict[str, Bug] = {
     ),
     "a checkpoint that somebody changed counts": Bug(
         CHECKPOINTS,
-        right="    if hashlib.sha256(data).hexdigest() != noted.sha256:\n",
+        right="    if hashlib.sha256(data).hexdigest() != saved.sha256:\n",
         wrong="    if False:\n",
         test=f"{OF_CHECKPOINTS}::TestInvalid::test_that_somebody_changed",
     ),
@@ -104,8 +104,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a run of one branch leaves a checkpoint": Bug(
         PLANNING,
-        right="        whole = self._asked.branch is None and not self._store.deleted\n",
-        wrong="        whole = True\n",
+        right="        covers_store = self._options.branch is None and not self._store.deleted\n",
+        wrong="        covers_store = True\n",
         test=f"{EXTENT}::test_a_branch_limits_the_listing_and_never_the_references",
     ),
     "the rule of 90 % counts what was looked at": Bug(
@@ -133,8 +133,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a container that a checkpoint knows is counted twice": Bug(
         "reclaim.run.uncommitted.planning",
-        right="pa.array(sorted(new - then), pa.string())",
-        wrong="pa.array(sorted(new), pa.string())",
+        right="pa.array(sorted(new_addresses - known_addresses), pa.string())",
+        wrong="pa.array(sorted(new_addresses), pa.string())",
         test="tests/collect/uncommitted/test_uncommitted.py::test_a_commit_that_changes_nothing[embedded]",
     ),
     "a partition is final although it was listed long before": Bug(
@@ -151,25 +151,25 @@ BUGS: dict[str, Bug] = {
     ),
     "the rule of 90 % counts what is not looked up for a branch": Bug(
         PLANNING,
-        right="            known += notes.looked_up - sum(part.rows for part in asked)\n",
-        wrong="            del asked\n",
+        right="            known += notes.looked_up - sum(part.rows for part in looked_up_parts)\n",
+        wrong="            del looked_up_parts\n",
         test=f"{EXTENT}::test_what_was_deleted_since_counts_no_more_for_the_rule_of_90_percent[work]",
     ),
     "rows that are lost on their way into the index are not missed": Bug(
         INDEXING,
-        right='("rows", found.rows, sum(part.rows for part in indexed.parts)),\n',
+        right='("rows", counted.rows, sum(part.rows for part in indexed.parts)),\n',
         wrong="",
         test=f"{OF_CHECKPOINTS}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[written]",
     ),
     "entries that are lost as containers are decoded are not missed": Bug(
         INDEXING,
-        right='("entries", found.expected_entries, found.entries),\n',
+        right='("entries", counted.expected_entries, counted.entries),\n',
         wrong="",
         test=f"{OF_CHECKPOINTS}::test_a_row_that_is_lost_on_its_way_into_the_index_is_missed[decoded]",
         besides=(
             Change(
                 INDEXING,
-                '("entries", counts.entries, found.known_entries + found.entries),\n',
+                '("entries", counts.entries, counted.known_entries + counted.entries),\n',
                 "",
             ),
         ),
@@ -224,8 +224,8 @@ BUGS: dict[str, Bug] = {
     ),
     "rules are refused by an old count": Bug(
         "reclaim.run.lifecycle.planning",
-        right="        if going > min(MUCH, self._allowed_fraction) * objects:\n",
-        wrong="        if going > MUCH * objects:\n",
+        right="        if going > min(LARGE_FRACTION, self._allowed_fraction) * objects:\n",
+        wrong="        if going > LARGE_FRACTION * objects:\n",
         test=f"{AGAIN}::test_rules_may_take_the_allowed_fraction_of_a_store_that_grew",
     ),
 }

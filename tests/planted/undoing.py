@@ -57,8 +57,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a broken commit ends the history of its children": Bug(
         "reclaim.catalog.collection.undo.taking_back",
-        right="        new = detours[edit.commit_id]\n",
-        wrong="        new = tuple(one for one in detours[edit.commit_id] if one in old)\n",
+        right="        new = substitutes[edit.commit_id]\n",
+        wrong="        new = tuple(one for one in substitutes[edit.commit_id] if one in old)\n",
         test=f"{DETOURS}::test_the_history_goes_on_below_a_broken_commit",
     ),
     "parents come back all or none": Bug(
@@ -81,9 +81,9 @@ BUGS: dict[str, Bug] = {
         test=f"{DETOURS}::test_a_commit_stays_marked_until_its_true_parents_are_back",
     ),
     "a detour of a commit that another run has meanwhile": Bug(
-        "reclaim.catalog.collection.undo.skipped_parents",
-        right=" | set(asked.values())\n",
-        wrong=" | {asked[one] for one in asked if rows[one].state == CommitState.LIVE}\n",
+        "reclaim.catalog.collection.undo.live_ancestors",
+        right=" | set(nodes.values())\n",
+        wrong=" | {nodes[one] for one in nodes if rows[one].state == CommitState.LIVE}\n",
         test=f"{DETOURS}::test_a_commit_that_another_run_has_meanwhile",
     ),
     "an expiration waits for an undo that is never finished": Bug(
@@ -100,8 +100,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a repeated undo makes refs anew": Bug(
         "reclaim.catalog.collection.undo.taking_back",
-        right="(what)\n            _forget_ref(connection, ref)\n",
-        wrong="(what)\n",
+        right="(part)\n            _forget_ref(connection, ref)\n",
+        wrong="(part)\n",
         test=f"{DETOURS}::test_a_ref_that_somebody_deleted_since_stays_deleted",
     ),
     "nobody is told what a lease alone holds": Bug(
@@ -113,7 +113,7 @@ BUGS: dict[str, Bug] = {
     "an undo ends the protection of what it could not hang up again": Bug(
         "reclaim.catalog.collection.undo.undoing",
         right="returned |= outcome.loose",
-        wrong="returned = set(back)",
+        wrong="returned = set(restorable)",
         test=f"{BROKEN}::test_what_only_the_promise_held_is_leased",
     ),
     "an expiration that is refused is waited for": Bug(
@@ -152,8 +152,8 @@ BUGS: dict[str, Bug] = {
     ),
     "commits brought back without a look at what they need": Bug(
         "reclaim.run.undo.completeness",
-        right="if broken.isdisjoint(mine.values())]",
-        wrong="if one]",
+        right="if broken.isdisjoint(addresses.values())",
+        wrong="if snapshot",
         test="tests/collect/quarantine/test_undo.py::test_a_commit_that_misses_an_object_is_left",
     ),
     "commits brought back before their objects": Bug(
@@ -181,7 +181,7 @@ BUGS: dict[str, Bug] = {
     ),
     "nothing holds what came back": Bug(
         "reclaim.catalog.collection.undo.undoing",
-        right="returned = dropped | back",
+        right="returned = dropped | restorable",
         wrong="returned = set(dropped)",
         test="tests/collect/quarantine/test_quarantine.py"
         "::test_what_came_back_is_safe_until_the_window_is_over_and_goes_then[embedded]",

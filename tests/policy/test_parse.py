@@ -308,4 +308,4 @@ def test_a_policy_that_is_written_down_is_read_back_as_it_was(policy: Policy) ->
 
 def test_a_duration_that_cannot_be_written_down_is_refused() -> None:
     with pytest.raises(InvalidInput):
-        policy_document(Policy(Rules(keep_within=Duration(rest=timedelta(microseconds=1)))))
+        policy_document(Policy(Rules(keep_within=Duration(exact=timedelta(microseconds=1)))))

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from reclaim.errors import Corrupt
-from reclaim.storage import ObjectStorage, Storage, ahead
-from reclaim.storage.ahead import read_ahead
+from reclaim.storage import ObjectStorage, Storage
+from reclaim.storage import read_ahead as ahead
+from reclaim.storage.read_ahead import read_ahead
 from reclaim.testing import StorageWrapper
 
 AT_ONCE = 4

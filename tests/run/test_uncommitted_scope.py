@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reclaim.run.record.checkpoints import MOST_GENERATIONS, Kind, Known, Mode, choose
+from reclaim.run.record.checkpoints import MAX_GENERATIONS, Kind, Known, Mode, choose
 from reclaim.run.uncommitted import scope
 from reclaim.storage import KeyRange
 from tests.support.soak import MORE
@@ -137,7 +137,7 @@ class Model:
         if full:
             self.checkpoint, self.rules, self.index = None, None, []
         then = self.checkpoint
-        changes = then and scope.find_changes(then.live, live=self.live, there=set(self.commits))
+        changes = then and scope.find_changes(then.live, live=self.live, existing=set(self.commits))
         final = then.final if then else frozenset()
         folders = {partition_of(address) for address in self.there}
         listed = set(scope.find_listed(zip(folders, folders, strict=True), final))
@@ -250,7 +250,7 @@ def test_a_trap(trap: str) -> None:
         (replace(KNOWN, store="elsewhere"), "is of another storage"),
         (replace(KNOWN, barriers=frozenset({"undo a"})), "a run was undone since"),
         (replace(KNOWN, barriers=frozenset({"undo b"})), "partitions were adopted since"),
-        (replace(KNOWN, generation=MOST_GENERATIONS), "which is made anew"),
+        (replace(KNOWN, generation=MAX_GENERATIONS), "which is made anew"),
     ],
 )
 @pytest.mark.parametrize("kind", Kind)

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from reclaim.catalog import Catalog
-from reclaim.catalog.reaping import needless_rows, reaper
+from reclaim.catalog.reaping import obsolete_rows, reaper
 from reclaim.catalog.reaping.reaper import Reaper
 from reclaim.catalog.refs import committing, merging
 from reclaim.catalog.staging import cleaner, entry_edits
@@ -22,7 +22,7 @@ from tests.support.scheduler import current_task
 
 RETURNING: list[tuple[Any, str]] = [
     (Reaper, "_check"),
-    (Reaper, "_is_something_over"),
+    (Reaper, "_has_expired_work"),
     (Reaper, "_check_clock"),
     (Reaper, "_next"),
     (Reaper, "_note"),
@@ -39,7 +39,7 @@ RETURNING: list[tuple[Any, str]] = [
 """They change nothing in memory."""
 REPORTING: list[tuple[Any, str]] = [
     (cleaner, "clean"),
-    (needless_rows, "remove"),
+    (obsolete_rows, "remove"),
     (reaper, "expire_uploads"),
 ]
 """What they return is only reported: what they have seen makes no difference afterwards."""

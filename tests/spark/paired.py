@@ -106,7 +106,7 @@ class PairedEngine:
     def keys_of(self) -> KeysOf:
         return self._first.keys_of
 
-    def near(self, rows: int) -> JobRunner:
+    def runner_for(self, rows: int) -> JobRunner:
         raise NotPaired
 
     def can_load(self, rows: int) -> bool:
@@ -174,7 +174,7 @@ class PairedEngine:
             beside = _beside(request.search.carry)
             again = replace(again, search=replace(request.search, carry=beside))
         if (by_rules := request.lifecycle) is not None:
-            again = replace(again, lifecycle=replace(by_rules, found=_beside(by_rules.found)))
+            again = replace(again, lifecycle=replace(by_rules, results=_beside(by_rules.results)))
         other = pipelines.find(self._second, again)
         self._compare(found, other)
         self._compare_notes(found, other)

@@ -10,9 +10,15 @@ from pathlib import Path
 import pytest
 
 from reclaim.engine.base import Engine
-from reclaim.engine.spark import archive_writer
-from reclaim.engine.spark.archive import FOLDER_VARIABLES, HARMLESS, OFF, VARIABLE, ClassArchive
-from reclaim.engine.spark.archive_writer import make_archive
+from reclaim.engine.spark import class_archive_writer
+from reclaim.engine.spark.class_archive import (
+    FOLDER_VARIABLES,
+    HARMLESS,
+    OFF,
+    VARIABLE,
+    ClassArchive,
+)
+from reclaim.engine.spark.class_archive_writer import make_archive
 
 OPTIONS = "-XX:TieredStopAtLevel=1"
 
@@ -99,9 +105,9 @@ def test_another_java_or_spark_has_another_one(
 
 
 def test_it_is_used_when_it_is_there(archive: ClassArchive) -> None:
-    assert archive.used_by(OPTIONS) == OPTIONS
+    assert archive.options_to_use(OPTIONS) == OPTIONS
     _make(archive)
-    used = archive.used_by(OPTIONS)
+    used = archive.options_to_use(OPTIONS)
     assert used.startswith(f'{OPTIONS} "-XX:SharedArchiveFile={archive.file}" ')
     assert used.endswith(" ".join(HARMLESS))
 
@@ -109,18 +115,18 @@ def test_it_is_used_when_it_is_there(archive: ClassArchive) -> None:
 @pytest.mark.parametrize("option", ["-Xshare:off", "-XX:SharedArchiveFile=own.jsa"])
 def test_options_of_the_user_go_before_it(archive: ClassArchive, option: str) -> None:
     _make(archive)
-    assert archive.used_by(option) == option
+    assert archive.options_to_use(option) == option
 
 
 def test_one_that_is_cut_off_is_not_used(archive: ClassArchive) -> None:
     """Java would end."""
     _make(archive)
     os.truncate(archive.file, 3)
-    assert not archive.is_there
+    assert not archive.exists
     archive.file.write_bytes(b"classes")
-    assert archive.is_there
+    assert archive.exists
     archive.length.unlink()
-    assert not archive.is_there
+    assert not archive.exists
 
 
 def test_one_that_others_can_write_is_not_used(archive: ClassArchive) -> None:
@@ -129,9 +135,9 @@ def test_one_that_others_can_write_is_not_used(archive: ClassArchive) -> None:
     for path in (archive.file, archive.file.parent):
         before = path.stat().st_mode
         path.chmod(0o777)
-        assert archive.used_by(OPTIONS) == OPTIONS
+        assert archive.options_to_use(OPTIONS) == OPTIONS
         path.chmod(before)
-    assert archive.is_there
+    assert archive.exists
 
 
 @pytest.mark.parametrize("content", [None, b"", b"x" * 100_000])
@@ -163,15 +169,15 @@ def test_it_is_made_once_and_gets_its_name_when_it_is_whole(
     seen = []
 
     def write(archive: ClassArchive, file: Path, workload: object) -> None:
-        seen.append((archive.is_there, file.parent.parent))
+        seen.append((archive.exists, file.parent.parent))
         _written(archive, file, workload)
 
-    monkeypatch.setattr(archive_writer, "_write", write)
+    monkeypatch.setattr(class_archive_writer, "_write", write)
     assert make_archive(archive, _no_work)
     assert make_archive(archive, _no_work)
     assert seen == [(False, archive.file.parent)]
     assert {path.suffix for path in archive.file.parent.iterdir()} == {".jsa", ".length"}
-    assert archive.is_there
+    assert archive.exists
 
 
 def test_one_that_fails_leaves_nothing(
@@ -180,7 +186,7 @@ def test_one_that_fails_leaves_nothing(
     def fail(*_: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(archive_writer, "_write", fail)
+    monkeypatch.setattr(class_archive_writer, "_write", fail)
     with pytest.raises(OSError, match="no space"):
         make_archive(archive, _no_work)
     assert not list(archive.file.parent.iterdir())
@@ -189,7 +195,7 @@ def test_one_that_fails_leaves_nothing(
 def test_old_ones_are_removed_when_another_is_made(
     archive: ClassArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_writer, "_write", _written)
+    monkeypatch.setattr(class_archive_writer, "_write", _written)
     archive.file.parent.mkdir(mode=0o700)
     recent, unused = (archive.file.with_name(f"spark-{name}.jsa") for name in ("a", "b"))
     for path in (recent, unused):
@@ -207,6 +213,6 @@ def test_a_cache_that_cannot_be_written_hurts_nobody(
     monkeypatch.setenv(VARIABLE, str(tmp_path / "file" / "cache"))
     found = ClassArchive.find()
     assert found is not None
-    assert found.used_by(OPTIONS) == OPTIONS
+    assert found.options_to_use(OPTIONS) == OPTIONS
     with pytest.raises(OSError, match="Not a directory"):
         make_archive(found, _no_work)

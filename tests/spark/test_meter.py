@@ -35,7 +35,7 @@ def test_a_job_on_the_way(spark: SparkSession, meter: SparkMeter, tmp_path: Path
 
     def work(folder: str, rows: Tables) -> Tables:
         """Travels by value, because executors do not know this module."""
-        tally.TELL_SECONDS = 0.0
+        tally.WRITE_SECONDS = 0.0
         for table in rows:
             first = table.column("number")[0].as_py() == 0
             tally.count(OBJECTS, table.num_rows)
@@ -74,11 +74,11 @@ def test_tallies_add_up_and_are_never_half_read(tmp_path: Path) -> None:
     assert tallies.read() == {}
     first, second = Tally(str(tmp_path)), Tally(str(tmp_path))
     first.add("objects", 2)
-    first.tell()
+    first.write()
     second.add("objects", 3)
     second.add("containers", 1)
     assert tallies.read() == {"objects": 2}
-    second.tell()
+    second.write()
     (tmp_path / "broken").write_text("{")
     assert tallies.read() == {"objects": 5, "containers": 1}
     assert Tallies(str(tmp_path / "gone")).read() == {}

@@ -27,7 +27,7 @@ from reclaim.engine.tasks.deleting import FAILED, JOURNAL
 from reclaim.engine.tasks.notes import RETURNED
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_part
 from reclaim.engine.tasks.promised import Unread, promised_containers
-from reclaim.engine.tasks.quarantine import QUARANTINED, Aside
+from reclaim.engine.tasks.quarantine import QUARANTINED, QuarantineFolder
 from reclaim.engine.tasks.reading import snapshot_containers
 from reclaim.policy import from_options
 from reclaim.run.apply.applied import Applied
@@ -274,7 +274,7 @@ def test_spark_counts_what_is_not_back_as_missing(
     newest = real.repo.commit("main").metarange
     gone = next(one for one in addresses_in(real.repo, newest) if "/branches/" in one)
     store = real.store
-    aside = Aside(store.format.prefix, store.format.quarantine_path("f" * 32))
+    aside = QuarantineFolder(store.format.prefix, store.format.quarantine_path("f" * 32))
     row = {"address": aside.of(gone), "outcome": FAILED, "size": 1, "kind": "data", "reason": ""}
     ranges = list(store.format.key_ranges(store.storage))
     for engine in (SparkEngine(spark), LocalEngine()):

@@ -112,7 +112,7 @@ def test_a_log_file_is_for_its_owner_alone(
 def test_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Unavailable, match="none on this machine") as caught:
+    with pytest.raises(Unavailable, match="not installed on this machine") as caught:
         build_session(master="local[1]")
     assert "Java 17" in str(caught.value.hint)
 

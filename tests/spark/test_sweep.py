@@ -15,13 +15,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reclaim.engine import pipelines
-from reclaim.engine.pipelines.taking import DELETED_BY_A_TASK
+from reclaim.engine.pipelines.sweeping import DELETED_BY_A_TASK
 from reclaim.engine.requests import SweepRequest
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.tasks.deleting import DELETED, FAILED, GOING, Remove, Taken, Target
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part, write_part
 from reclaim.engine.work.lines import files_table
-from reclaim.engine.work.taking import count_before, read_pieces
+from reclaim.engine.work.sweeping import count_before, read_pieces
 from reclaim.errors import Conflict, OwnedAddress, PlanRefused
 from reclaim.storage import Storage
 from reclaim.storage.pace import InTime

@@ -320,7 +320,7 @@ def test_what_changes_while_it_is_listed(root: Path, monkeypatch: pytest.MonkeyP
     """All names are read first; what is looked at is what is there then."""
     for name in ("gone", "longer", "folder", "later"):
         (root / "store" / name).write_bytes(b"x")
-    by_place = local_folder._by_place
+    by_place = local_folder._in_disk_order
 
     def changed(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
         names = [*by_place(handle, low, high)]
@@ -332,7 +332,7 @@ def test_what_changes_while_it_is_listed(root: Path, monkeypatch: pytest.MonkeyP
             (root / "store" / "folder" / "within").write_bytes(b"xy")
         yield from names
 
-    monkeypatch.setattr(local_folder, "_by_place", changed)
+    monkeypatch.setattr(local_folder, "_in_disk_order", changed)
     [files] = LocalFolder(root).files("store")
     assert dict(zip(files.addresses, files.sizes, strict=True)) == {
         "store/live/x": 4,
@@ -345,7 +345,7 @@ def test_what_changes_while_it_is_listed(root: Path, monkeypatch: pytest.MonkeyP
 def test_a_link_that_comes_while_it_is_listed_is_refused(
     root: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_place = local_folder._by_place
+    by_place = local_folder._in_disk_order
 
     def changed(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
         names = [*by_place(handle, low, high)]
@@ -354,6 +354,6 @@ def test_a_link_that_comes_while_it_is_listed_is_refused(
             (root / "store" / "live").symlink_to(outside, target_is_directory=True)
         yield from names
 
-    monkeypatch.setattr(local_folder, "_by_place", changed)
+    monkeypatch.setattr(local_folder, "_in_disk_order", changed)
     with pytest.raises(UnsafeFolder, match="is a link"):
         [*LocalFolder(root).files("store")]

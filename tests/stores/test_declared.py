@@ -173,7 +173,7 @@ def test_a_method_of_an_ability_that_is_not_declared_is_refused(
     folder: Path, clock: FakeClock
 ) -> None:
     message = refused(shelf(folder, clock, Forgetful))
-    assert message == "Forgetful has keep_whole of NeedsOtherSnapshots, and does not declare it"
+    assert message == "Forgetful has keep_whole of NeedsOtherSnapshots without declaring it"
 
 
 def test_half_an_ability_is_refused(
@@ -184,7 +184,7 @@ def test_half_an_ability_is_refused(
     monkeypatch.setattr(ShelfStore, "handle", HalfHandle)
     assert "ShelfStore declares no KeepsBackups" in refused(store)
     monkeypatch.setattr(ShelfStore, "handle", NoQuarantine)
-    assert "of HeldQuarantine, and does not declare it" in refused(store)
+    assert "of HeldQuarantine without declaring it" in refused(store)
 
 
 def test_an_order_of_deletes_needs_a_format_with_one(

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Engine, event
 from reclaim.catalog.database.schema import metadata
 from reclaim.catalog.database.transactions import Database
 from reclaim.model import StoredObject
-from reclaim.storage import LastCheck, Payload, Storage, unchecked
+from reclaim.storage import LastCheck, Payload, Storage, no_check
 from reclaim.testing.clock import FakeClock
 from reclaim.testing.storage import StorageWrapper, as_batches
 from reclaim.urls import path_of
@@ -326,7 +326,7 @@ class SwitchingStorage(StorageWrapper):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         self._reach("move", writes=[source, target], makes=target)
         self._told(

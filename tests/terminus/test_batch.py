@@ -191,11 +191,11 @@ def broken_store(folder: Path) -> TerminusStore:
     return TerminusStore(folder)
 
 
-@pytest.mark.parametrize("together", [1, 10_000, reading.TOGETHER])
+@pytest.mark.parametrize("together", [1, 10_000, reading.BATCH_BYTES])
 def test_a_store_is_read_as_its_layers_are(
     tmp_path: Path, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "TOGETHER", together)
+    monkeypatch.setattr(reading, "BATCH_BYTES", together)
     store = broken_store(tmp_path)
     view = store.format.view(store.storage)
     listed = [one for shard in view.shards() for one in view.layers(KeyRange(shard))]
@@ -233,13 +233,13 @@ def test_a_file_that_changes_while_it_is_read_is_read_by_itself(
     store = TerminusStore(tmp_path)
     view = store.format.view(store.storage)
     address = f"{store.format.prefix}{layer[:3]}/{layer}.larch"
-    whole = reading._whole
+    whole = reading._read_small
 
     def torn(path: str, device: int) -> tuple[int, int, bytes]:
         size, changed, data = whole(path, device)
         return size, changed, data[:wrong] if wrong < 0 else data + bytes(wrong)
 
-    monkeypatch.setattr(reading, "_whole", torn)
+    monkeypatch.setattr(reading, "_read_small", torn)
     (row,) = read_layers(view, [address], ()).rows.to_pylist()
     assert (row["id"], row["fault"]) == (layer, None)
 
@@ -256,4 +256,4 @@ def test_what_went_is_told_apart_by_who_asks(tmp_path: Path) -> None:
     assert found.gone == [address]
     assert not store.format.survey(store.storage, [KeyRange(one) for one in view.shards()]).num_rows
     (row,) = store.format.snapshots(store.storage, [address]).to_pylist()
-    assert (row["id"], row["fault"]) == (layer, "it is not there any more")
+    assert (row["id"], row["fault"]) == (layer, "it was deleted")

@@ -188,7 +188,7 @@ def test_missing_layers_are_allowed_by_name_only(bare: CommandLine, place: Place
     allowed = "--unsafe-allow-missing-layers"
     bare.fails("incomplete_read", 6, "plan", place.name)
     made = bare.ok("plan", place.name, allowed, "--json").json
-    assert [line for line in made["warnings"] if "3 layers that live ones name" in line]
+    assert [line for line in made["warnings"] if "3 layers named by live layers" in line]
     bare.fails("incomplete_read", 6, "apply", made["plan"], *where)
     bare.ok("apply", made["plan"], *where, allowed)
     bare.fails("incomplete_read", 6, "purge", place.name, "--older-than", "0s", "--yes")

@@ -10,7 +10,7 @@ from typing import IO
 import pytest
 
 from reclaim.errors import Corrupt, OutOfTime
-from reclaim.stores.terminus import roots
+from reclaim.stores.terminus import label_files
 from reclaim.stores.terminus.labels import file_name
 from tests.terminus.world import Past, World, bury
 
@@ -31,9 +31,9 @@ def before_each(monkeypatch: pytest.MonkeyPatch) -> Moves:
             work(file)
             return inner(file)
 
-        monkeypatch.setattr(roots, "_read_locked", read)
+        monkeypatch.setattr(label_files, "_read_locked", read)
 
-    inner = roots._read_locked
+    inner = label_files._read_locked
     return patch
 
 
@@ -51,7 +51,7 @@ def test_a_layer_that_goes_from_one_label_to_another(
             write.label("b", past.main[0])
 
     before_each(move)
-    assert past.old[2] in {label.layer for label in roots.read_labels(world.folder)}
+    assert past.old[2] in {label.layer for label in label_files.read_labels(world.folder)}
 
 
 def test_a_database_that_is_renamed(world: World, past: Past, before_each: Moves) -> None:
@@ -64,13 +64,13 @@ def test_a_database_that_is_renamed(world: World, past: Past, before_each: Moves
             (world.folder / file_name("old name")).unlink()
 
     before_each(rename)
-    assert past.old[2] in {label.layer for label in roots.read_labels(world.folder)}
+    assert past.old[2] in {label.layer for label in label_files.read_labels(world.folder)}
 
 
 def test_labels_that_never_stand_still(world: World, past: Past, before_each: Moves) -> None:
     versions = iter(range(1_000))
     before_each(lambda _file: world.write.label("main", past.main[-1], version=next(versions)))
-    with pytest.raises(OutOfTime, match="changed each"):
+    with pytest.raises(OutOfTime, match="changed during each"):
         world.plan()
     assert past.dead <= world.there()
 
@@ -80,7 +80,7 @@ def test_a_label_that_stays_locked(
     world: World, past: Past, stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = world.plan()
-    monkeypatch.setattr(roots, "PAUSE", 0)
+    monkeypatch.setattr(label_files, "PAUSE", 0)
     lock = fcntl.flock
 
     def lock_at_once(label: IO[bytes], how: int) -> None:
@@ -90,7 +90,9 @@ def test_a_label_that_stays_locked(
     with (world.folder / file_name("main")).open("rb+") as label:
         fcntl.flock(label, fcntl.LOCK_EX)
         monkeypatch.setattr(fcntl, "flock", lock_at_once)
-        with pytest.raises(OutOfTime, match=r"main\.label' is locked by another process") as error:
+        with pytest.raises(
+            OutOfTime, match=r"main\.label' has been locked by another process"
+        ) as error:
             world.plan() if stage == "plan" else world.apply(plan)
         assert "main.label" in (error.value.hint or "")
     assert past.dead <= world.there()
@@ -114,9 +116,9 @@ def test_a_label_that_is_locked_for_a_moment(
                 fcntl.flock(label, fcntl.LOCK_UN)
 
         monkeypatch.setattr(time, "sleep", wait)
-        [main] = roots.read_labels(world.folder)
+        [main] = label_files.read_labels(world.folder)
     assert main.layer == past.old[2]
-    assert waits == [roots.PAUSE] * 3
+    assert waits == [label_files.PAUSE] * 3
 
 
 def test_a_label_of_any_length_is_not_read_whole(world: World, past: Past) -> None:

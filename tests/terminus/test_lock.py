@@ -103,7 +103,7 @@ class Overtaken(StorageWrapper):
 
 
 def test_one_that_is_overtaken_while_it_writes(storage: Storage, clock: FakeClock) -> None:
-    with pytest.raises(Conflict, match="another run took the lock of this store just now"):
+    with pytest.raises(Conflict, match="another run has just taken the lock of this store"):
         make(Overtaken(storage), clock).take()
 
 
@@ -229,11 +229,11 @@ def test_it_is_left_to_tasks_that_may_still_be_at_work(storage: Storage, clock: 
     def work() -> None:
         with hold(storage, PREFIX, clock, "first") as first:
             locks.append(first)
-            with first.lent(timedelta(hours=1), ended=lambda: False) as time:
+            with first.lend(timedelta(hours=1), ended=lambda: False) as time:
                 assert time == LENGTH - REQUEST
             assert first.free_at is None
             clock.advance(seconds=30)
-            with first.lent(timedelta(minutes=3), ended=lambda: False) as time:
+            with first.lend(timedelta(minutes=3), ended=lambda: False) as time:
                 assert time == timedelta(minutes=3)
                 raise KeyboardInterrupt
 

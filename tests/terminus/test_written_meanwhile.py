@@ -10,7 +10,7 @@ import pytest
 
 from reclaim.model import SnapshotId
 from reclaim.run.sweep.removal import DELETE
-from reclaim.stores.terminus import observing, roots
+from reclaim.stores.terminus import label_files, observing
 from reclaim.stores.terminus.labels import Label
 from tests.terminus.world import Past, World, bury
 
@@ -33,7 +33,7 @@ def before_labels(monkeypatch: pytest.MonkeyPatch) -> Finish:
 
         monkeypatch.setattr(observing, "read_labels", read)
 
-    inner = roots.read_labels
+    inner = label_files.read_labels
     return finish
 
 

@@ -20,7 +20,7 @@ from reclaim.errors import LeaseLapsed, Partial, Refused
 from reclaim.model import SnapshotId
 from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE
-from reclaim.stores.terminus import observing, roots
+from reclaim.stores.terminus import label_files, observing
 from reclaim.stores.terminus.labels import Label
 from reclaim.testing.faults import FaultyStorage
 from tests.terminus.test_machine import Machine
@@ -221,7 +221,7 @@ class TroubledMachine(Machine):
         line = self.dead_line(archives=True)
         live = self.server.databases[0].meta[-1]
         self.grow_old()
-        read_all, read = roots.read_labels, roots._read_locked
+        read_all, read = label_files.read_labels, label_files._read_locked
         swapped: set[str] = set()
 
         def read_anew(folder: Path) -> Sequence[Label]:
@@ -239,7 +239,7 @@ class TroubledMachine(Machine):
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(observing, "read_labels", read_anew)
-            patch.setattr(roots, "_read_locked", swapping)
+            patch.setattr(label_files, "_read_locked", swapping)
             plan = self.make_plan()
         assert swapped
         listed = " ".join(world.candidates(plan))

@@ -16,7 +16,7 @@ from reclaim.errors import AlreadyExists, InvalidInput
 from reclaim.model import instant_text
 from reclaim.policy import Duration, Policy
 from reclaim.run.apply.limits import Limits
-from reclaim.run.plan.planning import MOST, PlanOptions
+from reclaim.run.plan.planning import MAX_FRACTION, PlanOptions
 from reclaim.run.plan.stored_policy import choose_policy, find_stored
 from reclaim.run.requests import RunKind, RunRequest
 from reclaim.run.sweep.removal import DELETE, KEEP, DeleteMarkers, MoveToQuarantine, Removal
@@ -116,7 +116,7 @@ class Asked:
             place=None if out is None else _empty_place(out, store),
             inventory=None if inventory is None else _inventory(inventory, store),
             inventory_name=inventory,
-            allowed_fraction=MOST if fraction is None else fraction,
+            allowed_fraction=MAX_FRACTION if fraction is None else fraction,
             delete_expired_tags=given.get("delete_expired_tags", False),
             delete_expired_branches=given.get("delete_expired_branches", False),
         )

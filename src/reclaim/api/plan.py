@@ -15,10 +15,10 @@ from reclaim.errors import InvalidInput
 from reclaim.globs import check_globs
 from reclaim.ids import short
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.apply.finished_plan import settle_plan
+from reclaim.run.apply.finished_plan import finish_without_apply
 from reclaim.run.apply.trust import check_digest
-from reclaim.run.plan.found_plan import FoundPlan, find_plan_anywhere
 from reclaim.run.plan.plan_document import Group, PlanDocument
+from reclaim.run.plan.plan_location import LocatedPlan, find_plan_anywhere
 from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.registry import check_planned
 from reclaim.text import size
@@ -77,9 +77,13 @@ class Plan:
     """A plan of a store. Nothing is deleted until ``apply`` is called."""
 
     def __init__(
-        self, found: FoundPlan, store: OpenStore | None = None, *, not_recorded: str | None = None
+        self,
+        located: LocatedPlan,
+        store: OpenStore | None = None,
+        *,
+        not_recorded: str | None = None,
     ) -> None:
-        self._found = found
+        self._located = located
         self._store = store
         self.not_recorded = not_recorded
         """Why the store could not record the digest of the plan; None if it did."""
@@ -98,12 +102,12 @@ class Plan:
 
     @property
     def place(self) -> Place:
-        return self._found.place
+        return self._located.place
 
     @property
     def location(self) -> str:
         """The folder or URL of the plan."""
-        text = str(self._found.moved_to or self.place)
+        text = str(self._located.moved_to or self.place)
         return path_of(text) if text.startswith("file://") else text
 
     @property
@@ -114,11 +118,11 @@ class Plan:
     @property
     def document(self) -> PlanDocument:
         """The plan without the lists of objects and commits."""
-        return self._found.document
+        return self._located.document
 
     @property
-    def found(self) -> FoundPlan:
-        return self._found
+    def located(self) -> LocatedPlan:
+        return self._located
 
     @cached_property
     def summary(self) -> PlanSummary:
@@ -133,12 +137,12 @@ class Plan:
     def iter_objects(self) -> Iterator[pa.Table]:
         """Iterate over the objects to delete, a file of the plan at a time."""
         for file in self.document.files:
-            table = self._found.read(file, COLUMNS)
+            table = self._located.read(file, COLUMNS)
             yield table.rename_columns({"belongs_to": "branch"}).cast(_EMPTY)
 
     def commits(self) -> pa.Table:
         """Return every commit or snapshot with its parents, its verdict and the reasons."""
-        return self._found.read(self.document.snapshots, _COMMIT_COLUMNS)
+        return self._located.read(self.document.snapshots, _COMMIT_COLUMNS)
 
     def apply(
         self,
@@ -161,7 +165,7 @@ class Plan:
         store = opened.store
         named = document.store
         check_planned(store, kind=named.kind, name=named.name, uid=named.uid)
-        if self._found.moved_to is not None:
+        if self._located.moved_to is not None:
             raise InvalidInput(
                 f"the plan was moved to {self.location}",
                 hint=f"apply it where it was written: {self.place}",
@@ -174,7 +178,7 @@ class Plan:
         limits.check(document, hint="nothing was changed; review the plan, or allow more")
         allow_missing(store, asked=unsafe_allow_missing_layers)
         removal = DELETE if edits_only else removal_for(store, options)
-        settled = settle_plan(
+        settled = finish_without_apply(
             store, self.place, document, digest=asked, removal=removal, exclude=globs
         )
         if settled is not None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from reclaim.engine.tasks.parts import Place, open_storage
 from reclaim.errors import InvalidInput, NotFound, PlanRefused
 from reclaim.ids import age_by_id, short
-from reclaim.run.plan.found_plan import FoundPlan, find_plan, find_plan_anywhere
 from reclaim.run.plan.plan_file import FILE
+from reclaim.run.plan.plan_location import LocatedPlan, find_plan, find_plan_anywhere
 from reclaim.stores.base import Store
 
 LATEST = "latest"
@@ -49,17 +49,17 @@ class NamedPlan:
             return False
         return True
 
-    def find(self) -> FoundPlan:
+    def find(self) -> LocatedPlan:
         """The plan, to apply it: it has to be where it was written."""
-        return self._checked(FoundPlan.at(*find_plan(str(self.place))))
+        return self._checked(LocatedPlan.at(*find_plan(str(self.place))))
 
-    def find_anywhere(self) -> FoundPlan:
+    def find_anywhere(self) -> LocatedPlan:
         """The plan, to look at it: the whole store may have been copied."""
         return self._checked(find_plan_anywhere(str(self.place)))
 
-    def _checked(self, found: FoundPlan) -> FoundPlan:
+    def _checked(self, located: LocatedPlan) -> LocatedPlan:
         """Refuse the plan of another run or store: anybody may have put it there."""
-        document, store = found.document, self.store
+        document, store = located.document, self.store
         named = document.store
         if (document.run, named.kind, named.uid) != (self.run, store.kind, store.uid):
             raise PlanRefused(
@@ -67,7 +67,7 @@ class NamedPlan:
                 f"({named.uid}), not of run {self.run} for {store.name}",
                 hint="somebody wrote another plan in its place; plan it again",
             )
-        return found
+        return located
 
 
 def is_location(name: str) -> bool:
@@ -138,11 +138,11 @@ def _by_time(plans: Iterator[NamedPlan]) -> list[NamedPlan]:
 def _all(stores: Sequence[Store], start: str) -> Iterator[NamedPlan]:
     for store in stores:
         url, folder = store.place(_ANY)
-        before, found, _ = folder.rpartition(_ANY)
-        if not found:
+        before, separator, _ = folder.rpartition(_ANY)
+        if not separator:
             continue
         folders, _ = open_storage(url).folders(before.rstrip("/"))
-        for one in folders:
-            run = one.rstrip("/").rsplit("/", 1)[-1]
+        for subfolder in folders:
+            run = subfolder.rstrip("/").rsplit("/", 1)[-1]
             if _WHOLE.fullmatch(run) and run.startswith(start):
                 yield NamedPlan(store, run)

@@ -35,9 +35,9 @@ from reclaim.policy.stored import text_of
 from reclaim.renewal import Renewal
 from reclaim.run.gc import collect
 from reclaim.run.lifecycle.rules import find_lifecycle, keeping_lifecycle, store_lifecycle
-from reclaim.run.plan.found_plan import FoundPlan, find_plan
+from reclaim.run.plan.plan_location import LocatedPlan, find_plan
 from reclaim.run.plan.stored_policy import find_stored, store_policy
-from reclaim.run.purge.purge import Purged, due, purge
+from reclaim.run.purge.purge import Purged, find_due, purge
 from reclaim.run.requests import RunKind, find_skip_reason, plan_request
 from reclaim.run.sweep.removal import DELETE
 from reclaim.stores.abilities import HoldsLeases
@@ -122,14 +122,14 @@ class OpenStore:
         chosen = asked.options(self.store)
         with self.work.begin(local=_edits_only(asked)) as (engine, watch):
             made = plan_request(self.store, engine, chosen, asked.request, watcher=watch)
-        found = FoundPlan.at(made.place, made.document)
-        return Plan(found, self, not_recorded=made.not_recorded)
+        located = LocatedPlan.at(made.place, made.document)
+        return Plan(located, self, not_recorded=made.not_recorded)
 
     def open_plan(self, name: str) -> Plan:
         """Open a plan of this store, to apply it: by the id of its run, the start of the id,
         ``latest``, or the folder or URL where it was written."""
         if is_location(name):
-            return Plan(FoundPlan.at(*find_plan(name)), self)
+            return Plan(LocatedPlan.at(*find_plan(name)), self)
         return Plan(find_named([self.store], name).find(), self)
 
     def gc(
@@ -178,8 +178,8 @@ class OpenStore:
             )
         plan = run = None
         if done.plan is not None:
-            found = FoundPlan.at(done.plan.place, done.plan.document)
-            plan = Plan(found, self, not_recorded=done.plan.not_recorded)
+            located = LocatedPlan.at(done.plan.place, done.plan.document)
+            plan = Plan(located, self, not_recorded=done.plan.not_recorded)
         if done.applied is not None:
             run = Run.of(self, done.applied.run, done.applied)
         return GcResult(plan, run, done.note)
@@ -195,7 +195,7 @@ class OpenStore:
     def due(self, *, older_than: Age | None = None) -> list[Run]:
         """Return the runs with a quarantine to purge."""
         age = None if older_than is None else to_timedelta(older_than, "older_than")
-        return [Run(self, record) for record in due(self.store, age)]
+        return [Run(self, record) for record in find_due(self.store, age)]
 
     def purge(
         self, *, older_than: Age | None = None, unsafe_allow_missing_layers: bool = False
@@ -203,7 +203,7 @@ class OpenStore:
         """Delete quarantined objects for good after the end of their quarantine, or objects
         quarantined longer than ``older_than``. None if there is nothing to purge."""
         age = None if older_than is None else to_timedelta(older_than, "older_than")
-        if not due(self.store, age):
+        if not find_due(self.store, age):
             return None
         allow_missing(self.store, asked=unsafe_allow_missing_layers)
         with self.work.begin() as (engine, watch):
@@ -259,7 +259,7 @@ class OpenStore:
         renewal.start(lasting / 3)
         try:
             yield lease
-            renewed.check(renewal.why())
+            renewed.check(renewal.failure_text())
         finally:
             renewal.close()
             with suppress(NotFound):

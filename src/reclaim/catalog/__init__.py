@@ -1,9 +1,9 @@
-"""The catalog: a versioned object store on a SQL database and object storage.
+"""Catalog: a versioned object store on a SQL database and object storage.
 
-A *repository* has *branches* and *tags* that point at *commits*. Changes are *staged* on a branch
-in rows that belong to a *staging token*; a commit writes them into *ranges*, which a *metarange*
-lists. Bytes in flight are protected by an open *partition* or an *upload token*. The *ledger*
-knows the addresses whose upload has not been committed and cleaned yet.
+A *repository* has *branches* and *tags* pointing to *commits*. Changes are *staged* on a branch in
+rows of a *staging token*; a commit writes them into *ranges*, listed in a *metarange*. An open
+*partition* or an *upload token* protects bytes during an upload. The *ledger* lists the addresses
+of uploads not yet committed and cleaned.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _MODULES = {
     "Roots": "collection.roots.observing",
     "Side": "refs.merging",
 }
-"""Where each noun is. Its module is loaded when it is asked for: who only reads needs half."""
+"""Module of each public name, loaded on first access: readers need only half of them."""
 
 
 def __getattr__(name: str) -> Any:

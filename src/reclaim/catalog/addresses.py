@@ -1,4 +1,4 @@
-"""Where things lie in the storage. Everything of a repository is below ``repos/<repo_uid>/``."""
+"""Addresses in the storage. Everything of a repository is below ``repos/<repo_uid>/``."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from reclaim.ids import new_uid
 
 ROOT = "repos/"
 MARKER = "_reclaim_root.json"
-"""The object at a storage's root that says which catalog it belongs to."""
+"""Object at the root of a storage, naming its catalog."""
 HOME = "_reclaim_home.json"
-"""The object beside it that says which database may collect there."""
+"""Object next to it, naming the database that may collect there."""
 PARTITION = "[0-9a-f]{14}_[0-9a-f]{32}"
-"""The name of a partition, as a regular expression."""
+"""Regular expression for the name of a partition."""
 LONGEST_SEGMENT = 200
-"""File systems take 255 bytes, and some storages add to a name while they write."""
+"""File systems allow 255 bytes, and some storages append to a name while writing."""
 
 _UNSAFE = re.compile(r"[^a-z0-9._-]")
 _CUT_ESCAPE = re.compile(r"%[0-9A-F]?$")
 
 
 def is_partition(name: str) -> bool:
-    """Whether a folder has a name that a partition can have."""
+    """Whether a folder has the name of a partition."""
     return re.fullmatch(PARTITION, name) is not None
 
 
@@ -31,26 +31,26 @@ def repository(repo_uid: str) -> str:
 
 
 def new_object(repo_uid: str, branch: str, partition: str, number: int) -> str:
-    """A fresh address for the bytes of an entry; a branch is one percent-encoded segment.
+    """New address for the bytes of an entry; the branch is a single percent-encoded segment.
 
-    The last part begins with a number that grows within the partition, so that a database which
-    sorts by addresses adds new ones at one place.
+    The last part starts with a number growing within the partition, so a database sorting by
+    address adds new addresses in a single place.
     """
     name = f"{number:08x}{new_uid()[8:]}"
     return f"{repository(repo_uid)}branches/{segment(branch)}/{partition}/{name}"
 
 
 def segment(branch: str) -> str:
-    """The name of a branch's folder: another one for each branch, on every file system.
+    """Name of a branch's folder, distinct for each branch on every file system.
 
-    Capital letters are percent-encoded too, for a file system may not tell them from small ones.
-    A name that would be too long for a folder ends in a hash instead.
+    Capital letters are percent-encoded too, because some file systems ignore case. A name too long
+    for a folder is cut and ends in a hash.
     """
     encoded = _UNSAFE.sub(_escape, branch)
     if len(encoded) <= LONGEST_SEGMENT:
         return encoded
     digest = hashlib.sha256(branch.encode()).hexdigest()
-    # A tilde is in no name that is encoded whole; an escape is not cut in two.
+    # Names encoded in full never contain a tilde. Escapes are not split.
     return f"{_CUT_ESCAPE.sub('', encoded[: LONGEST_SEGMENT - 65])}~{digest}"
 
 
@@ -59,12 +59,12 @@ def _escape(character: re.Match[str]) -> str:
 
 
 def new_container(repo_uid: str, partition: str, digest: str) -> str:
-    """A fresh address for a range or metarange whose rows have this hash."""
+    """New address for a range or metarange with this hash of its rows."""
     return f"{repository(repo_uid)}_reclaim/meta/{partition}/{digest}-{new_uid()}"
 
 
 def digest_of(container: str) -> str:
-    """The hash in a container's name."""
+    """Hash in the name of a container."""
     return container.rsplit("/", 1)[-1].partition("-")[0]
 
 
@@ -77,10 +77,10 @@ def epoch(repo_uid: str, number: int) -> str:
 
 
 def run(repo_uid: str, run_id: str) -> str:
-    """The folder of one run."""
+    """Folder of a run."""
     return f"{repository(repo_uid)}_reclaim/runs/{run_id}/"
 
 
 def is_external(address: str) -> bool:
-    """An address outside the storage's ``repos/`` is a whole URL and is never collected."""
+    """Whether an address is a full URL outside ``repos/``; such objects are never collected."""
     return "://" in address

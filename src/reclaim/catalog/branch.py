@@ -1,4 +1,4 @@
-"""A branch: the place where changes are made."""
+"""Branches, on which changes are made."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ log = logging.getLogger(__name__)
 
 
 class Branch(RefReader):
-    """A branch with its staging area. It reads like any ref and shows uncommitted changes.
+    """Branch with its staging area. Reads like any ref and includes uncommitted changes.
 
-    Nothing is part of the history until ``commit``.
+    Changes become part of the history with ``commit``.
     """
 
     def __init__(self, workspace: Workspace, name: str) -> None:
@@ -70,18 +70,18 @@ class Branch(RefReader):
         *,
         progress: Callable[[Entry], None] = lambda _entry: None,
     ) -> int:
-        """Upload many objects given as (path, data), several at a time; returns how many.
+        """Upload many objects, given as (path, data), in parallel; return their number.
 
         ``progress`` is called after each upload, from several threads.
         """
         return uploads.put_many(self._workspace, self.name, items, progress=progress)
 
     def delete(self, path: str) -> None:
-        """Delete an object on this branch. Commits that have it keep it."""
+        """Delete an object on this branch. Existing commits keep it."""
         entry_edits.delete(self._workspace, self.name, [path])
 
     def delete_many(self, paths: Sequence[str]) -> None:
-        """Delete several objects together: all of them, or none if one is not there."""
+        """Delete several objects together: all, or none if any does not exist."""
         entry_edits.delete(self._workspace, self.name, paths)
 
     def copy(self, source: str, target: str, *, source_ref: str | None = None) -> Entry:
@@ -89,22 +89,22 @@ class Branch(RefReader):
         return entry_edits.copy(self._workspace, source_ref or self.name, source, self.name, target)
 
     def move(self, source: str, target: str) -> Entry:
-        """Give an object another path; it keeps its creation date."""
+        """Move an object to another path, keeping its creation date."""
         return entry_edits.move(self._workspace, self.name, source, target)
 
     def stage(self, path: str, address: str) -> Entry:
-        """Add an object that lies outside the catalog, where it is.
+        """Add an existing object outside the catalog without copying it.
 
-        The catalog never deletes such an object. Addresses that a catalog may collect are refused.
+        The catalog never deletes such an object. Addresses a catalog may collect are refused.
         """
         return imports.stage(self._workspace, self.name, path, address)
 
     def stage_many(self, items: Iterable[Import]) -> int:
-        """Add many objects that lie outside the catalog, without looking at each."""
+        """Add many objects outside the catalog without checking each."""
         return imports.stage_many(self._workspace, self.name, items)
 
     def get_physical_address(self, path: str, *, valid: timedelta = TOKEN_VALID) -> PhysicalAddress:
-        """A place to upload an object to yourself, and the token to link it with."""
+        """Return an address for a direct upload, with a token for linking the object."""
         return physical_addresses.get_physical_address(self._workspace, self.name, path, valid)
 
     def link_physical_address(
@@ -115,7 +115,7 @@ class Branch(RefReader):
         content_type: str = "",
         metadata: Mapping[str, str] | None = None,
     ) -> Entry:
-        """Add an object that you uploaded to a physical address. Its token works once."""
+        """Add an object uploaded to a physical address. The token works once."""
         return physical_addresses.link_physical_address(
             self._workspace,
             self.name,
@@ -126,7 +126,7 @@ class Branch(RefReader):
         )
 
     def uncommitted(self, prefix: str = "") -> Iterator[Change]:
-        """The changes that a commit would take, in path order, page by page."""
+        """Yield the uncommitted changes in path order, page by page."""
         check_prefix(prefix)
         start = ""
         while True:
@@ -146,7 +146,7 @@ class Branch(RefReader):
         metadata: Mapping[str, str] | None = None,
         allow_empty: bool = False,
     ) -> Commit:
-        """Make the uncommitted changes a commit of this branch."""
+        """Commit the uncommitted changes to this branch."""
         note = Note(message, committer, metadata or {})
         commit = committing.commit(self._workspace, self.name, note, allow_empty=allow_empty)
         self._tidy()
@@ -161,10 +161,10 @@ class Branch(RefReader):
         prefer: Side | str | None = None,
         metadata: Mapping[str, str] | None = None,
     ) -> Commit:
-        """Merge what another ref has committed into this branch.
+        """Merge the commits of another ref into this branch.
 
-        A path that both sides changed differently is a ``MergeConflict`` unless ``prefer``
-        chooses a side. Returns the head unchanged when the source is in it already.
+        Paths changed differently on both sides raise ``MergeConflict`` unless ``prefer`` chooses a
+        side. Returns the unchanged head if the source is already merged.
         """
         if prefer is not None and prefer not in tuple(Side):
             raise InvalidInput(f"{prefer!r} is not a side", hint="prefer 'source' or 'target'")
@@ -175,36 +175,36 @@ class Branch(RefReader):
     def revert(
         self, ref: str, *, parent: int | None = None, message: str = "", committer: str = ""
     ) -> Commit:
-        """Commit the opposite of what a commit changed. A merge needs the ``parent``'s number."""
+        """Create a commit that reverts another commit. A merge needs the number of ``parent``."""
         note = Note(message or f"Revert {ref}", committer, {})
         return merging.revert(self._workspace, self.name, ref, note, parent)
 
     def reset(self) -> None:
-        """Throw away all uncommitted changes."""
+        """Discard all uncommitted changes."""
         resetting.reset_branch(self._workspace, self.name)
         self._tidy()
 
     def reset_path(self, path: str) -> None:
-        """Throw away the uncommitted change of one object."""
+        """Discard the uncommitted change of an object."""
         resetting.reset_path(self._workspace, self.name, path)
 
     def reset_prefix(self, prefix: str) -> int:
-        """Throw away the uncommitted changes below a prefix; returns how many there were."""
+        """Discard the uncommitted changes below a prefix; return their number."""
         return resetting.reset_prefix(self._workspace, self.name, prefix)
 
     def reset_to(self, ref: str) -> Commit:
-        """Move this branch to another commit and throw away its uncommitted changes."""
+        """Move this branch to another commit and discard its uncommitted changes."""
         commit = resetting.reset_to(self._workspace, self.name, ref)
         self._tidy()
         return commit
 
     def _tidy(self) -> None:
-        """Remove a bounded number of rows that nobody reads; the rest waits for the next time.
+        """Remove a bounded number of obsolete rows; later calls remove more.
 
-        What came before it has succeeded, so its own trouble is not the caller's.
+        The preceding operation has succeeded, so errors are only logged.
         """
         workspace = self._workspace
         try:
             cleaner.clean(workspace.database, workspace.clock, workspace.repo_uid, limit=TIDY)
         except ReclaimError as error:
-            log.warning("staged rows were left for a later cleaning: %s", error)
+            log.warning("could not clean staged rows, a later call repeats it: %s", error)

@@ -1,4 +1,4 @@
-"""The catalog: a database and a storage that together hold versioned repositories."""
+"""Catalog: a database and a storage holding versioned repositories."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ WrapStorage = Callable[[Storage], Storage]
 
 @dataclass(frozen=True, slots=True)
 class RepositoryInfo:
-    """A repository, as a listing shows it."""
+    """Repository, as shown in a listing."""
 
     name: str
     uid: str
@@ -67,14 +67,14 @@ class RepositoryInfo:
 
 
 class Catalog:
-    """An opened catalog. Use it in a ``with`` block, or call ``close`` when done.
+    """Opened catalog. Use it in a ``with`` block, or call ``close`` when done.
 
         with Catalog.open(".reclaim") as catalog:
             repo = catalog.create_repository("sales")
             repo.branch("main").put("2026/orders.csv", b"...")
             repo.branch("main").commit("First orders")
 
-    A catalog may be used from several threads, and several processes may open the same one.
+    A catalog can be used from several threads, and several processes can open the same catalog.
     """
 
     def __init__(self, database: Database, storage: Storage, clock: Clock, home: Home) -> None:
@@ -98,22 +98,22 @@ class Catalog:
         clock: Clock | None = None,
         wrap_storage: WrapStorage = lambda storage: storage,
     ) -> Catalog:
-        """Make a new catalog and open it.
+        """Create a catalog and open it.
 
-        ``location`` is a folder (SQLite and a folder of objects in it), a ``sqlite:///`` file
-        or a ``postgresql://`` URL. ``storage`` is a folder or a URL; it is needed unless the
-        location is a folder.
+        ``location`` is a folder (for SQLite and a folder of objects), a ``sqlite:///`` file or a
+        ``postgresql://`` URL. ``storage`` is a folder or a URL, and required unless the location is
+        a folder.
         """
         url = database_url(location)
         if storage is None and "://" in str(location):
             raise InvalidInput(
-                "a catalog in a database needs a place for its objects",
-                hint="name one with --storage, such as s3://bucket/prefix",
+                "a catalog in a database needs a storage location",
+                hint="pass --storage, such as s3://bucket/prefix",
             )
         if url.startswith("sqlite:///"):
             make_folder(Path(url.removeprefix("sqlite:///")).parent, private=True)
-        place = normalize(storage or str(Path(location) / STORAGE_FOLDER))
-        objects = wrap_storage(ObjectStorage.open(place, create=True))
+        storage_url = normalize(storage or str(Path(location) / STORAGE_FOLDER))
+        objects = wrap_storage(ObjectStorage.open(storage_url, create=True))
         database = Database.open(url, create=True)
         uid = new_uid()
 
@@ -121,11 +121,11 @@ class Catalog:
             database.check_encoding(connection)
             _refuse_existing(connection, database)
             migrations.create(connection)
-            rows = {"uid": uid, "storage": place if storage else _BESIDE}
+            rows = {"uid": uid, "storage": storage_url if storage else _BESIDE}
             connection.execute(
                 insert(catalog_info), [{"key": k, "value": v} for k, v in rows.items()]
             )
-            # The last steps, so that a storage that cannot be claimed leaves no catalog.
+            # Last, so a failure to claim the storage leaves no catalog behind.
             root_marker.claim(objects, uid)
             home.register_in(connection)
 
@@ -146,7 +146,7 @@ class Catalog:
         clock: Clock | None = None,
         wrap_storage: WrapStorage = lambda storage: storage,
     ) -> Catalog:
-        """Open a catalog that ``init`` made, bringing its schema up to date."""
+        """Open a catalog created by ``init`` and upgrade its schema."""
         url = database_url(location)
         database = Database.open(url)
         try:
@@ -154,11 +154,11 @@ class Catalog:
             with database.read() as connection:
                 rows = connection.execute(select(catalog_info.c.key, catalog_info.c.value))
                 info = {row.key: row.value for row in rows}
-            place = info["storage"]
-            if place == _BESIDE:
+            storage_url = info["storage"]
+            if storage_url == _BESIDE:
                 beside = Path(url.removeprefix("sqlite:///")).parent / STORAGE_FOLDER
-                place = normalize(str(beside))
-            storage = wrap_storage(ObjectStorage.open(place))
+                storage_url = normalize(str(beside))
+            storage = wrap_storage(ObjectStorage.open(storage_url))
             root_marker.check(storage, info["uid"])
         except BaseException:
             database.close()
@@ -175,7 +175,7 @@ class Catalog:
         return catalog
 
     def close(self) -> None:
-        """Close this instance's partitions, give its leases back, and close the database."""
+        """Close this instance's partitions, release its leases, and close the database."""
         self._reaper.stop()
         self._reaping.close()
         self._partitions.close()
@@ -195,17 +195,17 @@ class Catalog:
 
     @property
     def database_name(self) -> str:
-        """Where the metadata is, as it may be shown: without a password."""
+        """Location of the metadata without a password, for display."""
         return self._database.name
 
     @property
     def database_files(self) -> list[Path]:
-        """The files of a database that is one on this machine; more than one while it is open."""
+        """Files of a database on this machine; several while it is open."""
         return self._database.files()
 
     @property
     def storage_url(self) -> str:
-        """Where the objects are."""
+        """Location of the objects."""
         return self._storage.url
 
     @property
@@ -213,7 +213,7 @@ class Catalog:
         return self._storage
 
     def create_repository(self, name: str, *, default_branch: str = "main") -> Repository:
-        """Make a repository with an empty first commit on its default branch."""
+        """Create a repository with an empty first commit on its default branch."""
         names.check_repository_name(name)
         names.check_no_uid(name)
         names.check_ref_name(default_branch, "branch")
@@ -224,7 +224,7 @@ class Catalog:
         def work(connection: Connection) -> None:
             if connection.execute(_named(name)).first() is not None:
                 raise AlreadyExists(
-                    f"there is a repository {name!r} already", hint="choose another name"
+                    f"repository {name!r} already exists", hint="choose another name"
                 )
             connection.execute(
                 insert(repositories).values(
@@ -238,7 +238,7 @@ class Catalog:
         return self.repository(name)
 
     def repository(self, name: str) -> Repository:
-        """A repository by name."""
+        """Return a repository by name."""
         with self._database.read() as connection:
             row = connection.execute(_named(name)).first()
         if row is None:
@@ -248,7 +248,7 @@ class Catalog:
         return self._repository(row)
 
     def repositories(self) -> list[RepositoryInfo]:
-        """All repositories, by name."""
+        """Return all repositories, by name."""
         query = select(repositories).where(repositories.c.deleted_at.is_(None))
         with self._database.read() as connection:
             return [
@@ -257,7 +257,7 @@ class Catalog:
             ]
 
     def delete_repository(self, name: str) -> None:
-        """Delete a repository. Its row stays, so that its bytes can still be collected."""
+        """Delete a repository. Its row stays, so its bytes can still be collected."""
 
         def work(connection: Connection) -> None:
             row = connection.execute(_named(name).with_for_update()).first()
@@ -284,7 +284,7 @@ class Catalog:
         self._database.transact(work)
 
     def repository_of_run(self, run_id: str) -> Repository:
-        """The repository that a run was made on."""
+        """Return the repository of a run."""
         query = (
             select(repositories)
             .join(runs, runs.c.repo_uid == repositories.c.uid)
@@ -297,9 +297,9 @@ class Catalog:
         return self._repository(row)
 
     def workspace(self, name: str) -> Workspace:
-        """A repository for the collector, by its uid, or by name if it is not deleted.
+        """Return a repository for the collector by uid, deleted or not, or else by name.
 
-        The uid comes first: a repository may have got another's as its name long ago.
+        The uid takes precedence: an old repository may be named like another's uid.
         """
         with self._database.read() as connection:
             by_uid = select(repositories).where(repositories.c.uid == name)
@@ -311,7 +311,7 @@ class Catalog:
         return self._workspace(row)
 
     def workspaces(self) -> list[Workspace]:
-        """Every repository that may have something to collect, deleted ones last."""
+        """Return every repository with possible garbage, deleted ones last."""
         with self._database.read() as connection:
             query = select(repositories).order_by(
                 repositories.c.deleted_at.is_not(None), repositories.c.name, repositories.c.uid
@@ -320,10 +320,10 @@ class Catalog:
         return [self._workspace(row) for row in rows]
 
     def reap(self) -> list[Reaped]:
-        """Let the reaper go once through every repository that is told to delete online.
+        """Run the reaper once on every repository with ``hard_delete=on``.
 
-        An open catalog does this in the background, every few minutes. An error of one repository
-        is raised when the others are done.
+        An open catalog does this in the background, every few minutes. An error in a repository is
+        raised after the others are processed.
         """
         done, failures = self.reap_each()
         if failures:
@@ -331,7 +331,7 @@ class Catalog:
         return done
 
     def reap_each(self) -> tuple[list[Reaped], list[ReclaimError]]:
-        """The same, with the errors of those that could not be gone through."""
+        """Run the reaper once on each repository; return results and errors separately."""
         done: list[Reaped] = []
         failures: list[ReclaimError] = []
         for outcome in self._reaper.rounds():
@@ -342,7 +342,7 @@ class Catalog:
         return done, failures
 
     def backlog(self, repo_uid: str) -> Backlog:
-        """The objects of a repository that wait for the reaper, and those it has deleted so far."""
+        """Return the objects of a repository waiting for the reaper, and those it has deleted."""
         from reclaim.catalog.reaping.backlog import read_backlog
 
         with self._database.read() as connection:
@@ -350,25 +350,25 @@ class Catalog:
             return read_backlog(connection, repo_uid, now)
 
     def clean(self) -> dict[str, Cleaned]:
-        """Remove rows that nobody reads any more, of deleted repositories too: name → what went.
+        """Remove obsolete rows, also of deleted repositories; return the removed rows by name.
 
-        Of several repositories that had one name, the counts are added up.
+        Counts of repositories with the same name are added up.
         """
-        from reclaim.catalog.reaping import needless_rows, taken_rows
+        from reclaim.catalog.reaping import missing_objects, obsolete_rows
 
         with self._database.read() as connection:
             query = select(repositories.c.uid, repositories.c.name).order_by(repositories.c.name)
-            found = connection.execute(query).all()
+            rows = connection.execute(query).all()
         cleaned: dict[str, Cleaned] = {}
-        for row in found:
+        for row in rows:
             done = cleaner.clean(self._database, self._clock, row.uid)
-            if needless_rows.is_any_over(self._database, self._clock, row.uid):
+            if obsolete_rows.has_any(self._database, self._clock, row.uid):
                 probe = addresses.run(row.uid, "clean") + f"clock-{new_uid()}"
                 with self._database.read() as connection:
                     now = self._database.now(connection, self._clock)
                 check_clock(self._storage, probe, now)
-                needless_rows.remove(self._database, self._clock, row.uid)
-            taken_rows.remove(self._database, self._storage, self._clock, row.uid)
+                obsolete_rows.remove(self._database, self._clock, row.uid)
+            missing_objects.remove(self._database, self._storage, self._clock, row.uid)
             before = cleaned.get(row.name, Cleaned(0, 0, finished=True))
             cleaned[row.name] = Cleaned(
                 before.rows + done.rows,
@@ -406,13 +406,13 @@ def _named(name: str) -> Select[Any]:
 def _refuse_existing(connection: Connection, database: Database) -> None:
     if connection.dialect.has_table(connection, catalog_info.name):
         raise AlreadyExists(
-            f"there is a catalog at {database.name} already",
-            hint="open it, or choose another place",
+            f"a catalog already exists at {database.name}",
+            hint="open it, or choose another location",
         )
     taken = metadata.tables.keys() & set(inspect(connection).get_table_names())
     if taken:
         raise Refused(
-            f"the database {database.name} has tables that are not a catalog's, and a catalog has "
-            f"some of the same names: {', '.join(sorted(taken))}",
+            f"the database {database.name} contains tables of another application with names "
+            f"used by a catalog: {', '.join(sorted(taken))}",
             hint="give the catalog a database of its own",
         )

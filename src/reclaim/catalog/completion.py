@@ -1,6 +1,6 @@
-"""Names in a catalog, for the completion of shells.
+"""Names in a catalog for shell completion.
 
-They are read from the database alone, without the storage and its libraries: a shell waits.
+Reads only the database, without the storage and its libraries, because a shell waits.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from reclaim.catalog.database.schema import branches, plans, repositories, runs,
 from reclaim.catalog.database.transactions import Database
 
 MOST = 1_000
-"""More names than a shell could show."""
+"""Maximum number of names, more than a shell can show."""
 
 
 class CatalogNames:
-    """The names in a catalog that start with a text."""
+    """Names in a catalog with a given start."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -36,8 +36,8 @@ class CatalogNames:
 
     def repositories(self, start: str) -> Sequence[str]:
         name = repositories.c.name
-        there = repositories.c.deleted_at.is_(None)
-        return self._read(select(name).where(there, _starts(name, start)).order_by(name))
+        existing = repositories.c.deleted_at.is_(None)
+        return self._read(select(name).where(existing, _starts(name, start)).order_by(name))
 
     def branches(self, repository: str, start: str) -> Sequence[str]:
         return self._refs(branches, repository, start)
@@ -46,12 +46,12 @@ class CatalogNames:
         return self._refs(tags, repository, start)
 
     def runs(self, start: str) -> Sequence[str]:
-        """The ids of runs, the newest first."""
+        """Ids of runs, newest first."""
         run = runs.c.id
         return self._read(select(run).where(_starts(run, start)).order_by(runs.c.started_at.desc()))
 
     def plans(self, start: str) -> Sequence[str]:
-        """The ids of the runs of plans, the newest first."""
+        """Run ids of plans, newest first."""
         run = plans.c.run_id
         return self._read(select(run).where(_starts(run, start)).order_by(plans.c.made_at.desc()))
 

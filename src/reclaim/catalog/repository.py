@@ -1,4 +1,4 @@
-"""A repository: branches, tags and the history that they share."""
+"""Repositories: branches, tags and their shared history."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Repository:
-    """One repository of a catalog. Get one from ``Catalog.repository``.
+    """Repository of a catalog, returned by ``Catalog.repository``.
 
-    What writes and what collects is loaded when it is asked for: most processes only read.
+    Code for writing and collecting is loaded on first use: most processes only read.
     """
 
     def __init__(
@@ -48,80 +48,79 @@ class Repository:
         self.created_at = workspace.created_at
 
     def branch(self, name: str) -> Branch:
-        """A branch, to read and to write. It is looked up when it is used."""
+        """Return a branch for reading and writing. It is looked up on use."""
         from reclaim.catalog.branch import Branch
 
         return Branch(self._workspace, name)
 
     def at(self, ref: str) -> RefReader:
-        """Any branch, tag, commit id or expression like ``main~2``, to read.
+        """Return a reader for any branch, tag, commit id or expression like ``main~2``.
 
-        Reading anything but a branch holds its commit until the reader is no longer used.
+        Reading anything but a branch takes a lease on the commit while the reader is in use.
         """
         return RefReader(self._workspace, ref, self._leases)
 
     @contextmanager
     def lease(self, ref: str) -> Iterator[RefReader]:
-        """Open a commit for reading, and keep all it needs for as long as the block runs.
+        """Open a commit for reading, with a lease until the end of the block.
 
             with repo.lease("v1") as reader:
                 reader.get("2026/orders.csv")
 
-        The lease is renewed in the background. A reader whose lease could not be renewed fails
-        with ``LeaseLapsed`` before anything that it reads may be collected.
+        The lease is renewed in the background. If renewal fails, the reader raises ``LeaseLapsed``
+        before any of its objects may be collected.
         """
         with self._leases.hold(self._workspace, ref) as use:
             yield RefReader(self._workspace, use.commit, use=use)
 
     def take_lease(self, ref: str, *, holder: str, length: timedelta) -> Lease:
-        """Mark a commit as in use for a while, without renewing; for readers outside Python."""
+        """Take a lease on a commit without automatic renewal, for readers outside Python."""
         return leases.take(self._workspace, ref, holder=holder, length=length)
 
     def renew_lease(self, lease_id: str) -> Lease:
-        """Make a lease valid for its length from now on; a lapsed one cannot be renewed."""
+        """Renew a lease for its length from now on; a lapsed lease cannot be renewed."""
         return leases.renew(self._workspace.database, self._workspace.clock, self.uid, lease_id)
 
     def release_lease(self, lease_id: str) -> None:
-        """Give a lease back."""
+        """Release a lease."""
         leases.release(self._workspace.database, self.uid, lease_id)
 
     def leases(self) -> list[tuple[Lease, bool]]:
-        """All leases, the oldest first, each with whether it is valid now."""
+        """Return all leases, oldest first, each with its validity."""
         workspace = self._workspace
         with workspace.database.read() as connection:
             now = workspace.database.now(connection, workspace.clock)
-            found = leases.list_leases(connection, self.uid)
-        return [(lease, lease.valid_at(now)) for lease in found]
+            listed = leases.list_leases(connection, self.uid)
+        return [(lease, lease.valid_at(now)) for lease in listed]
 
     def branches(self) -> list[NamedRef]:
-        """All branches, by name."""
+        """Return all branches, by name."""
         with self._workspace.database.read() as connection:
             return refs.list_branches(connection, self.uid, self.default_branch)
 
     def tags(self) -> list[NamedRef]:
-        """All tags, by name."""
+        """Return all tags, by name."""
         with self._workspace.database.read() as connection:
             return refs.list_tags(connection, self.uid)
 
     def create_branch(self, name: str, source: str | None = None) -> Branch:
-        """Make a branch at a commit; by default where the default branch is."""
+        """Create a branch at a commit; by default at the head of the default branch."""
         refs.create_branch(self._workspace, name, source or self.default_branch)
         return self.branch(name)
 
     def delete_branch(self, name: str) -> None:
-        """Delete a branch with its uncommitted changes. What was merged elsewhere stays."""
+        """Delete a branch with its uncommitted changes. Merged commits stay."""
         refs.delete_branch(self._workspace, name)
 
     def create_tag(self, name: str, ref: str) -> Commit:
-        """Give a commit a name that does not move."""
+        """Create a tag: a fixed name for a commit."""
         return self.commit(refs.create_tag(self._workspace, name, ref))
 
     def delete_tag(self, name: str) -> None:
-        """Delete a tag."""
         refs.delete_tag(self._workspace, name)
 
     def commit(self, ref: str) -> Commit:
-        """The commit that a ref names."""
+        """Return the commit of a ref."""
         with self._workspace.database.read() as connection:
             return commits.resolve(connection, self.uid, ref)
 
@@ -133,19 +132,19 @@ class Repository:
         first_parent: bool = False,
         limit: int | None = None,
     ) -> list[Commit]:
-        """A commit and its ancestors, newest first, all read from one snapshot.
+        """Return a commit and its ancestors, newest first, from a single database snapshot.
 
-        With a path only the commits that differ there from their first parent; a path that ends
-        with ``/`` stands for everything below it.
+        With a path, return only commits with a change there from their first parent; a path ending
+        in ``/`` stands for everything below it.
         """
         check_prefix(path)
         with self._workspace.database.read() as connection:
             tip = commits.resolve(connection, self.uid, ref or self.default_branch)
             walk = commits.walk(connection, self.uid, tip, first_parent=first_parent)
-            found = list(islice(walk, None if path else limit))
+            read = list(islice(walk, None if path else limit))
         if not path:
-            return found
-        return list(islice((commit for commit in found if self._changed(commit, path)), limit))
+            return read
+        return list(islice((commit for commit in read if self._changed(commit, path)), limit))
 
     def _changed(self, commit: Commit, path: str) -> bool:
         """Whether a commit differs from its first parent at a path, or below one with ``/``."""
@@ -160,23 +159,23 @@ class Repository:
     def log_page(
         self, ref: str | None = None, *, after: str = "", limit: int = 1_000
     ) -> tuple[list[Commit], str]:
-        """A page of the log, and what to pass as ``after`` for the next one ("" on the last).
+        """Return a page of the log, and the ``after`` of the next page ("" on the last page).
 
-        All pages are of one history. When the history is edited in between, the next page is a
-        ``Conflict``.
+        All pages come from the same history. If the history is edited in between, the next page
+        raises ``Conflict``.
         """
         with self._workspace.database.read() as connection:
             return logs.page(connection, self.uid, ref or self.default_branch, after, limit)
 
     def runs(self) -> list[RunRecord]:
-        """Runs that changed the history, the newest first."""
+        """Return the runs that changed the history, newest first."""
         from reclaim.catalog.collection import records
 
         with self._workspace.database.read() as connection:
             return records.list_runs(connection, self.uid)
 
     def merge_base(self, left: str, right: str) -> Commit | None:
-        """The newest commit that both refs reach."""
+        """Return the newest commit reached by both refs."""
         from reclaim.catalog.refs import merge_bases
 
         with self._workspace.database.read() as connection:
@@ -184,7 +183,7 @@ class Repository:
             return merge_bases.merge_base(connection, self.uid, *tips).commit
 
     def diff(self, before: str, after: str, prefix: str = "") -> Iterator[Change]:
-        """The changes from one commit to another, in path order. Both are held until the end."""
+        """Yield the changes between two commits in path order. Both have a lease until the end."""
         check_prefix(prefix)
         uses = [self._leases.open_if_writable(self._workspace, ref) for ref in (before, after)]
         left, right = (tree_of(self._workspace, self.commit(use.commit)) for use in uses)
@@ -198,9 +197,9 @@ class Repository:
         return changes()
 
     def read_roots(self, destination: Storage, prefix: str = "", *, settled: bool = False) -> Roots:
-        """All that keeps bytes of this repository alive, from one snapshot; see ``observing``.
+        """Read every root of collection from a single snapshot; see ``observing``.
 
-        What may be of the size of the data goes to files below ``prefix`` of a storage.
+        Large results are written to files below ``prefix`` of a storage.
         """
         from reclaim.catalog.collection.roots import observing
 
@@ -209,18 +208,17 @@ class Repository:
         )
 
     def settings(self) -> RepositorySettings:
-        """The settings of the repository."""
         from reclaim.catalog.settings import read_settings
 
         with self._workspace.database.read() as connection:
             return read_settings(connection, self.uid)
 
     def change_settings(self, **changes: Any) -> RepositorySettings:
-        """Change some settings, such as ``hard_delete=True``; returns all of them."""
+        """Change some settings, such as ``hard_delete=True``; return all settings."""
         from reclaim.catalog.settings import change_settings
 
         return change_settings(self._workspace, changes)
 
     def clean(self, *, limit: int | None = None) -> Cleaned:
-        """Remove the rows of changes that were committed or reset; commits do some of it."""
+        """Remove rows of committed or reset changes. Commits also remove some."""
         return cleaner.clean(self._workspace.database, self._workspace.clock, self.uid, limit=limit)

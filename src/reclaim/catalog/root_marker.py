@@ -1,7 +1,7 @@
-"""Storage roots: one catalog each, and none inside another.
+"""Storage roots: one catalog each, and never nested.
 
-A marker at the root says which catalog a storage belongs to. A catalog that opens a storage with
-another marker, or with none (a disk that is not mounted), stops before it writes or deletes.
+A marker at the root names the catalog of a storage. A catalog opening a storage with another
+marker, or without a marker (such as an unmounted disk), stops before it writes or deletes.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from reclaim.storage import Storage
 
 
 def claim(storage: Storage, uid: str) -> None:
-    """Mark a storage as this catalog's.
+    """Mark a storage as belonging to this catalog.
 
-    The marker is written before the neighbours are looked at, so of two catalogs that claim
-    nested roots at once, at least one sees the other.
+    The marker is written before checking for nested roots, so of two catalogs claiming nested roots
+    at the same time, at least one detects the other.
     """
     try:
         storage.put(MARKER, json.dumps({"catalog": uid}).encode(), create=True)
     except AlreadyExists as error:
         if owner(storage) != uid:
             raise ForeignStorage(
-                f"the storage {storage.url} belongs to a catalog already",
-                hint=f"choose an empty place; if no catalog uses it, remove {MARKER} from it",
+                f"the storage {storage.url} already belongs to a catalog",
+                hint=f"choose an empty location; if no catalog uses it, remove {MARKER} from it",
             ) from error
     storage.flush([MARKER])
     if _marked_above(storage.url):
         raise NestedStorage(
             f"the storage {storage.url} lies inside the storage of another catalog",
-            hint="choose a place outside it",
+            hint="choose a location outside it",
         )
     for stored in storage.list():
         if stored.address.endswith("/" + MARKER):
             raise NestedStorage(
                 f"another catalog's storage lies inside {storage.url}, at {stored.address}",
-                hint="choose a place beside it",
+                hint="choose a location next to it",
             )
 
 
 def abandon(storage: Storage, uid: str) -> None:
-    """Take the marker back after a catalog could not be made."""
+    """Remove the marker after creating a catalog failed."""
     with suppress(ReclaimError):
         if owner(storage) == uid:
             storage.delete(HOME)
@@ -52,15 +52,14 @@ def abandon(storage: Storage, uid: str) -> None:
 
 
 def check(storage: Storage, uid: str) -> None:
-    """Fail unless the storage is this catalog's."""
-    found = owner(storage)
-    if found is None:
+    """Fail unless the storage belongs to this catalog."""
+    storage_owner = owner(storage)
+    if storage_owner is None:
         raise ForeignStorage(
-            f"the storage {storage.url} is not the one that this catalog was made with: "
-            f"it has no {MARKER}",
+            f"the storage {storage.url} does not belong to this catalog: it has no {MARKER}",
             hint="mount or restore the right storage; nothing was changed",
         )
-    if found != uid:
+    if storage_owner != uid:
         raise ForeignStorage(
             f"the storage {storage.url} belongs to another catalog",
             hint="check where the database and the storage of this catalog are",
@@ -68,7 +67,7 @@ def check(storage: Storage, uid: str) -> None:
 
 
 def owner(storage: Storage) -> str | None:
-    """The catalog that a storage belongs to."""
+    """Uid of the catalog a storage belongs to."""
     try:
         return str(json.loads(storage.get(MARKER))["catalog"])
     except NotFound:
@@ -79,8 +78,8 @@ def owner(storage: Storage) -> str | None:
 
 def _marked_above(url: str) -> bool:
     externals = Externals()
-    scheme, _, rest = url.partition("://")
-    parts = rest.rstrip("/").split("/")
+    scheme, _, path = url.partition("://")
+    parts = path.rstrip("/").split("/")
     return any(
         externals.exists(f"{scheme}://{'/'.join(parts[:depth])}/{MARKER}")
         for depth in range(1, len(parts))

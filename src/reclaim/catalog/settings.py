@@ -1,4 +1,4 @@
-"""Settings of a repository, stored with it. They outlive it: what it left is still collected."""
+"""Repository settings. They outlive a deleted repository, whose remains are still collected."""
 
 from __future__ import annotations
 
@@ -28,17 +28,18 @@ MOST_GLOBS = 100
 
 @dataclass(frozen=True, slots=True)
 class RepositorySettings:
-    """The settings of a repository that differ from the defaults."""
+    """Settings of a repository; defaults apply to all others."""
 
     hard_delete: bool = False
-    """Whether the reaper deletes bytes that were never committed, soon after nothing refers to
-    them; otherwise an offline run does."""
+    """Whether the reaper deletes uncommitted bytes soon after the last reference is gone; otherwise
+    an offline run deletes them.
+    """
 
     protect: tuple[str, ...] = ()
-    """Globs of paths and addresses of which no run takes anything."""
+    """Globs of paths and addresses protected from every run."""
 
     def words(self) -> dict[str, str]:
-        """Each setting as it is written: name → value."""
+        """Written form of each setting: name → value."""
         return {
             "hard_delete": ON if self.hard_delete else OFF,
             "protect": BETWEEN.join(self.protect),
@@ -46,17 +47,17 @@ class RepositorySettings:
 
 
 def names() -> list[str]:
-    """The names of all settings."""
+    """Names of all settings."""
     return [field.name for field in fields(RepositorySettings)]
 
 
 def parse(changes: Mapping[str, str]) -> dict[str, Any]:
-    """Values of settings, as people write them."""
+    """Parse settings as users write them."""
     parsed: dict[str, Any] = {}
     for name, word in changes.items():
         if name not in names():
             raise InvalidInput(
-                f"there is no setting {name!r}", hint=f"settings are: {', '.join(names())}"
+                f"unknown setting {name!r}", hint=f"settings are: {', '.join(names())}"
             )
         parsed[name] = _parse_globs(word) if name == PROTECT else _parse_switch(name, word)
     return parsed
@@ -64,48 +65,48 @@ def parse(changes: Mapping[str, str]) -> dict[str, Any]:
 
 def _parse_switch(name: str, word: str) -> bool:
     if word not in (ON, OFF):
-        raise InvalidInput(f"{name} cannot be {word!r}", hint=f"say {ON} or {OFF}")
+        raise InvalidInput(f"{name} cannot be {word!r}", hint=f"use {ON} or {OFF}")
     return word == ON
 
 
 def _parse_globs(word: str) -> tuple[str, ...]:
-    """Globs with commas between them; none at all for an empty word."""
+    """Parse globs separated by commas; an empty word means no globs."""
     globs = tuple(dict.fromkeys(glob.strip() for glob in word.split(BETWEEN))) if word else ()
     cut = any(glob.count("[") != glob.count("]") or "{" in glob for glob in globs)
     if "" in globs or cut or len(globs) > MOST_GLOBS:
         raise InvalidInput(
             f"protect cannot be {word!r}",
-            hint=f"write at most {MOST_GLOBS} globs with commas between them, and none in them, "
-            "such as protect='raw/*,*.csv'; * also stands for /",
+            hint=f"use at most {MOST_GLOBS} globs, separated by commas and without commas in them, "
+            "such as protect='raw/*,*.csv'; * also matches /",
         )
     return globs
 
 
 def read_settings(connection: Connection, repo_uid: str) -> RepositorySettings:
-    """The settings of a repository, deleted ones included."""
+    """Return the settings of a repository, deleted or not."""
     query = select(repository_settings).where(repository_settings.c.repo_uid == repo_uid)
     stored = {row.name: row.value for row in connection.execute(query)}
     return _decode(stored)
 
 
 def change_settings(workspace: Workspace, changes: Mapping[str, Any]) -> RepositorySettings:
-    """Change some settings of a repository; returns all of them."""
+    """Change some settings of a repository; return all settings."""
     uid = workspace.repo_uid
-    # As a person writes them, or as a program gives them.
+    # In the form users write, or as a tuple from a program.
     _parse_globs(BETWEEN.join(globs := check_globs(changes.get(PROTECT, ()), named=PROTECT)))
     if any(BETWEEN in glob for glob in globs):
-        raise InvalidInput(f"a glob of {PROTECT} has no {BETWEEN!r} in it")
+        raise InvalidInput(f"a glob of {PROTECT} cannot contain {BETWEEN!r}")
 
     def work(connection: Connection) -> RepositorySettings:
-        # One after the other: two at once would both find no row to replace.
+        # Serialized: two concurrent changes would both find no row to replace.
         refs.check_repository(connection, uid, lock=True)
         settings = replace(read_settings(connection, uid), **changes)
-        mine = repository_settings.c.repo_uid == uid
-        connection.execute(delete(repository_settings).where(mine))
+        own_rows = repository_settings.c.repo_uid == uid
+        connection.execute(delete(repository_settings).where(own_rows))
         rows = [
             {"repo_uid": uid, "name": name, "value": word}
             for name, word in settings.words().items()
-            # An older Reclaim refuses settings that it does not know, so only those that are set.
+            # An older Reclaim refuses unknown settings, so defaults are not stored.
             if word
         ]
         connection.execute(insert(repository_settings), rows)
@@ -115,9 +116,12 @@ def change_settings(workspace: Workspace, changes: Mapping[str, Any]) -> Reposit
 
 
 def with_hard_delete(database: Database) -> list[str]:
-    """The repositories whose bytes the reaper may delete; of deleted ones, where some are left."""
+    """Return the repositories whose bytes the reaper may delete.
+
+    Deleted repositories are included if some bytes are left.
+    """
     uid = repository_settings.c.repo_uid
-    left = or_(
+    has_remains = or_(
         select(ledger.c.address).where(ledger.c.repo_uid == uid).exists(),
         select(upload_tokens.c.id).where(upload_tokens.c.repo_uid == uid).exists(),
         select(staging_tokens.c.id)
@@ -130,7 +134,7 @@ def with_hard_delete(database: Database) -> list[str]:
         .where(
             repository_settings.c.name == "hard_delete",
             repository_settings.c.value == ON,
-            or_(repositories.c.deleted_at.is_(None), left),
+            or_(repositories.c.deleted_at.is_(None), has_remains),
         )
         .order_by(uid)
     )
@@ -143,6 +147,6 @@ def _decode(stored: Mapping[str, str]) -> RepositorySettings:
         return RepositorySettings(**parse(stored))
     except InvalidInput as error:
         raise UnknownVersion(
-            f"the repository has settings that this Reclaim does not know: {dict(stored)}",
+            f"the repository has settings unknown to this version of Reclaim: {dict(stored)}",
             hint="upgrade Reclaim",
         ) from error

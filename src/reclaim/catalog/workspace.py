@@ -1,4 +1,4 @@
-"""A repository as operations on it need it: its row, and the tools that it shares with others."""
+"""Repository with the database, storage and tools that operations on it need."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reclaim.urls import split
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """One repository, which may be deleted, with its database, storage, clock and partitions."""
+    """Repository, deleted or not, with its database, storage, clock and partitions."""
 
     repo_uid: str
     name: str
@@ -37,17 +37,17 @@ class Workspace:
     home: Home
 
     def now(self) -> int:
-        """The present instant as it is stored."""
+        """Current time in stored form."""
         return to_micros(self.clock.now())
 
     def locate(self, entry: Entry) -> tuple[Storage, str]:
-        """The storage that holds an entry's bytes, and the address there."""
+        """Storage of an entry's bytes, and the address there."""
         if entry.owned:
             return self.storage, entry.address
         return self.externals.locate(entry.address)
 
     def missing(self, entry: Entry) -> Exception:
-        """The error for an entry whose bytes are not where it points: Gone if a run took them."""
+        """Error for an entry whose bytes are missing: Gone if a run deleted them."""
         with self.database.read() as connection:
             taken = ledger.taken(connection, entry.address) or claims.taken(
                 connection, entry.path, entry.address
@@ -56,8 +56,8 @@ class Workspace:
             return taken
         if not entry.owned:
             return NotFound(
-                f"{entry.path} points at {entry.address}, which is not there any more",
-                hint="it lies outside the catalog, which never deletes it; look there",
+                f"{entry.path} points to {entry.address}, which no longer exists",
+                hint="the object is outside the catalog, which never deletes it; check its storage",
             )
         return Corrupt(
             f"the bytes of {entry.path} are missing from the storage ({entry.address}), "
@@ -68,37 +68,37 @@ class Workspace:
 
 @dataclass(slots=True)
 class Externals:
-    """The storages that staged objects outside the catalog live in, opened once each."""
+    """Storages of staged objects outside the catalog, each opened once."""
 
     _storages: dict[str, Storage] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def locate(self, url: str) -> tuple[Storage, str]:
-        """The storage of a normalised object URL, and the address in it."""
+        """Return the storage of a normalized object URL, and the address there."""
         root, address = split(url)
         with self._lock:
             if root not in self._storages:
                 self._storages[root] = ObjectStorage.open(root)
             return self._storages[root], address
 
-    def is_owned(self, url: str, asked: dict[str, bool]) -> bool:
-        """Whether a URL lies below the ``repos/`` of any catalog's storage.
+    def is_owned(self, url: str, known_markers: dict[str, bool]) -> bool:
+        """Whether a URL is below the ``repos/`` of any catalog's storage.
 
-        Every place that could be such a storage's root is asked for the marker. ``asked`` keeps
-        the answers, for as long as the caller thinks them good.
+        Every possible root is checked for the marker. ``known_markers`` caches the results for as
+        long as the caller trusts them.
         """
         parts = url.split("/")
-        for at, part in enumerate(parts):
-            if part == addresses.ROOT.rstrip("/") and at > 2:
-                marker = "/".join([*parts[:at], addresses.MARKER])
-                if marker not in asked:
-                    asked[marker] = self.exists(marker)
-                if asked[marker]:
+        for depth, part in enumerate(parts):
+            if part == addresses.ROOT.rstrip("/") and depth > 2:
+                marker = "/".join([*parts[:depth], addresses.MARKER])
+                if marker not in known_markers:
+                    known_markers[marker] = self.exists(marker)
+                if known_markers[marker]:
                     return True
         return False
 
     def exists(self, url: str) -> bool:
-        """Whether there is an object at a URL."""
+        """Whether an object exists at a URL."""
         storage, address = self.locate(url)
         try:
             storage.head(address)

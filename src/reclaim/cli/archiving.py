@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def main() -> int:
     """Make the archive in this process."""
-    from reclaim.engine.spark.archive import ClassArchive
-    from reclaim.engine.spark.archive_writer import make_archive
+    from reclaim.engine.spark.class_archive import ClassArchive
+    from reclaim.engine.spark.class_archive_writer import make_archive
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(exits.TERMINATED))
     archive = ClassArchive.find()

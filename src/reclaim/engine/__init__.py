@@ -1,5 +1,5 @@
-"""The engine: the steps of a run whose size is that of the data.
+"""Engines: run the steps of a run whose cost grows with the size of the data.
 
-``base`` says what a run asks, ``tasks`` what one task does. ``spark`` spreads tasks over machines,
-``local`` runs them in this process.
+``base`` is the interface, ``tasks`` the work of a single task. ``spark`` spreads tasks over
+machines, ``local`` runs them in this process.
 """

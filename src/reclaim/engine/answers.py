@@ -1,4 +1,4 @@
-"""The answers of an engine to the requests of a run: files, and what was counted on the way."""
+"""Answers of an engine to requests of a run: files, and counts taken while they were written."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ from reclaim.stores.format import Format
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """The objects that exist: a listing that was written down, or an inventory of someone else.
+    """Existing objects: a listing of Reclaim, or an inventory from elsewhere.
 
-    ``columns`` are the names of address, size and time in the files, ``cut`` is what stands before
-    an address there. ``before`` is the inventory's date: what is younger is not judged by it.
+    ``columns`` are the names of the address, size and time columns in the files, ``cut`` is the
+    prefix before each address there. ``before`` is the date of the inventory: younger objects are
+    not judged by it.
     """
 
     url: str
@@ -44,17 +45,17 @@ class Objects:
 
 @dataclass(frozen=True, slots=True)
 class ContainerFiles:
-    """The containers of snapshots, and those that they list, in files, each once."""
+    """Snapshot containers and the containers they list, in files, each once."""
 
     parts: Sequence[Part]
     of_snapshots: int
-    """Live ones that snapshots name themselves, of those that were read or taken by name."""
+    """Live snapshot containers, read or taken by name."""
     containers: int
-    """Live ones that there are."""
+    """Live containers in total."""
     entries: int
-    """That the live ones must have."""
+    """Entries the live containers must have."""
     dead: int = 0
-    """Containers that only dead snapshots have."""
+    """Containers listed by dead snapshots only."""
 
 
 NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
@@ -63,7 +64,7 @@ NO_CONTAINERS = ContainerFiles((), 0, 0, 0)
 def named_containers(
     format: Format, containers: pa.Table, place: Place, storage: Storage
 ) -> ContainerFiles | None:
-    """Snapshot containers written down, where names alone tell; None if one has to be read."""
+    """Write snapshot containers down without reading any; None if a name alone is not enough."""
     has_to = pc.is_in(containers.column("kind"), pa.array(format.reads, pa.string()))
     if pc.any(has_to).as_py():
         return None
@@ -75,7 +76,7 @@ def named_containers(
 
 @dataclass(slots=True)
 class Read:
-    """How much of what live snapshots need was really read."""
+    """Amount of live data that was read."""
 
     containers: int = 0
     entries: int = 0
@@ -84,16 +85,16 @@ class Read:
 
 @dataclass(slots=True)
 class Candidates:
-    """Candidates in files, how they were judged, and what was read to find them."""
+    """Candidates in files, the verdict on them, and the amount of data read."""
 
     parts: Sequence[Part] = ()
     verdict: Verdict = field(default_factory=Verdict)
     read: Read = field(default_factory=Read)
     objects: int = 0
     size: int = 0
-    """All objects that were looked at, and their bytes."""
+    """Bytes of all objects looked at."""
     sample: Sample = field(default_factory=Sample)
-    """Some of the live objects that must be among them, and of which ``sampled`` are."""
+    """Sample of live objects every listing must have; ``sampled`` of them were listed."""
     sampled: int = 0
     uncommitted: UncommittedFindings | None = None
     """For a search by the index."""
@@ -103,7 +104,7 @@ class Candidates:
 
 @dataclass(slots=True)
 class Swept:
-    """The outcome of a wave of deletes. ``finished`` is false when time ran out."""
+    """Outcome of a wave of deletes. ``finished`` is false if time ran out."""
 
     parts: Sequence[Part] = ()
     outcome: Outcome = field(default_factory=Outcome)
@@ -112,14 +113,15 @@ class Swept:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """Snapshots that are files, as ``SNAPSHOTS``, and what each of them lists, in files."""
+    """Snapshots stored as files, as ``SNAPSHOTS``, and the containers each of them lists, in
+    files."""
 
     rows: pa.Table
     listed: Sequence[Part]
-    """As ``OWNED``, of all that have no fault."""
+    """As ``OWNED``, of all snapshots without faults."""
 
     def part(self, format: Format, containers: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Snapshot containers that are to be looked at, and those whose lists are known."""
+        """Split snapshot containers into those to read and those with known lists."""
         whole = self.rows.filter(
             pc.and_(pc.is_valid(self.rows.column("id")), pc.is_null(self.rows.column("fault")))
         )
@@ -131,18 +133,18 @@ class Surveyed:
 
 @dataclass(frozen=True, slots=True)
 class Excluded:
-    """Candidates that no glob matches and those that one does, each kind in parts of its own."""
+    """Candidates no glob matches, and candidates a glob matches, in separate parts."""
 
     included: Sequence[Part]
     excluded: Sequence[Part]
     matches: Sequence[int]
-    """How many candidates each glob matches."""
+    """Number of candidates each glob matches."""
 
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """The objects that promised snapshots need, in files that are hashed by name."""
+    """Objects needed by promised snapshots, in files hashed by name."""
 
     parts: Sequence[Part] = ()
     unread: Unread = field(default_factory=Unread)
-    """Containers that could be read nowhere: what they list is missing in the files."""
+    """Containers unreadable everywhere: the objects they list are missing in the files."""

@@ -1,8 +1,8 @@
 """The interface of an engine, which runs the jobs of a run.
 
-There are two, ``spark`` and ``local``. ``engine.pipelines`` has the steps of a run whose size is
-that of the data, written once on this interface: a new kind of run adds a module there, and no
-method to an engine. The tests hold both engines to the same plans.
+There are two engines, ``spark`` and ``local``. ``engine.pipelines`` has the data-sized steps of a
+run, written once on this interface: a new kind of run adds a module there, and no method to an
+engine. Tests hold both engines to the same plans.
 """
 
 from __future__ import annotations
@@ -25,31 +25,32 @@ from reclaim.stores.format import DecodesSnapshots, Format, SurveysContainers
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Tasks of the jobs that are at work: how many have finished, of how many."""
+    """Finished and total tasks of the running jobs."""
 
     finished: int
     total: int
 
 
 class Meter(Protocol):
-    """Tells how far an engine is, to people who watch; from any thread, and never an error."""
+    """Reports the progress of an engine to people who watch. Callable from any thread, never
+    fails."""
 
     def units(self) -> Mapping[str, int]:
-        """The work that tasks have told of so far, by unit (``objects``, ``containers``).
+        """Return the work reported by tasks so far, by unit (``objects``, ``containers``).
 
-        It only grows; the difference between two readings is what was done in between.
+        Counts only grow; the difference between two readings is the work done in between.
         """
         ...
 
     def tasks(self) -> Tasks:
-        """The tasks of the jobs that are at work."""
+        """Return the tasks of the running jobs."""
         ...
 
     def close(self) -> None: ...
 
 
 class JobRunner(Protocol):
-    """Runs jobs: rows that are joined and grouped, and the work of tasks on them."""
+    """Runs jobs: joins and groups rows, and spreads work over tasks."""
 
     @property
     def clock(self) -> Clock:
@@ -58,43 +59,43 @@ class JobRunner(Protocol):
 
     @property
     def tasks(self) -> int:
-        """How many tasks a large job is cut into."""
+        """Number of tasks a large job is cut into."""
         ...
 
     @property
     def keys_of(self) -> KeysOf:
-        """The hash by which addresses are compared."""
+        """The hash used to compare addresses."""
         ...
 
-    def near(self, rows: int) -> JobRunner:
-        """The runner of a job with so many rows: itself, or this process if they are few."""
+    def runner_for(self, rows: int) -> JobRunner:
+        """Return the runner for a job of this many rows: itself, or this process for few rows."""
         ...
 
     def can_load(self, rows: int) -> bool:
-        """Whether each process can load so many keys, instead of joining by them."""
+        """Return whether each process can load this many keys instead of joining on them."""
         ...
 
     def open(self, url: str) -> Storage:
-        """A storage, as the tasks open it."""
+        """Open a storage as tasks do."""
         ...
 
     def spread(self, table: pa.Table) -> Rows:
-        """Rows, each of which is worth a task."""
+        """Return rows, each worth a task of its own."""
         ...
 
     def files(self, parts: Sequence[Part]) -> Rows:
-        """Parts, for tasks to read."""
+        """Return parts as rows, for tasks to read."""
         ...
 
     def run(self, step: str, rows: Rows, work: Work, *, shuffled: int = 0) -> Lines:
-        """Run a job whose tasks write files; each of them gives back a few lines.
+        """Run a job whose tasks write files and return a few lines each.
 
-        ``shuffled`` are the rows that have to be grouped or joined for it.
+        ``shuffled`` is the number of rows the job groups or joins.
         """
         ...
 
     def collect(self, step: str, rows: Rows, *, shuffled: int = 0) -> Sequence[Any]:
-        """Run a job that has few rows."""
+        """Run a job with few rows."""
         ...
 
 
@@ -102,25 +103,25 @@ class Engine(JobRunner, Protocol):
     """Runs the jobs of a run, and lists storage."""
 
     def start(self) -> None:
-        """Return when the engine can work: before something is begun that must not wait for it."""
+        """Return once the engine can work. Call it before a step with a deadline."""
         ...
 
     def ended(self) -> bool:
-        """Whether it is certain that no task of a job that failed is at work any more."""
+        """Return whether no task of a failed job can still be running."""
         ...
 
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
-        """List key ranges and write down what is there."""
+        """List key ranges and write the listing."""
         ...
 
     def survey(self, format: DecodesSnapshots, ranges: Sequence[KeyRange]) -> pa.Table:
-        """List key ranges and read the snapshots in them: for stores whose graph is in files."""
+        """List key ranges and read the snapshots in them, for stores with a graph in files."""
         ...
 
     def survey_containers(
         self, format: SurveysContainers, ranges: Sequence[KeyRange], place: Place
     ) -> Surveyed:
-        """Do the same, and write down what the snapshots list."""
+        """Do the same, and write the containers each snapshot lists."""
         ...
 
     def snapshots(self, format: DecodesSnapshots, addresses: Sequence[str]) -> pa.Table:
@@ -128,5 +129,5 @@ class Engine(JobRunner, Protocol):
         ...
 
     def noncurrent(self, format: Format, folders: Sequence[str]) -> tuple[int, int]:
-        """How many versions a bucket keeps of what was deleted or replaced, and their bytes."""
+        """Count noncurrent versions in a bucket, and their bytes."""
         ...

@@ -1,6 +1,6 @@
 """Jobs in this process: rows are tables, and tasks run one after the other.
 
-The local engine works so, and the driver of Spark where there is less to do than a job costs.
+Used by the local engine, and by the Spark driver if there is less work than a job costs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reclaim.engine.work.lines import Lines, Tables, Work, files_table
 from reclaim.storage import Storage
 
 GROUPED_AT_ONCE = 200_000
-"""Rows that are grouped together: of more, only what is left of the groups is kept."""
+"""Rows grouped at once. Larger inputs are folded group by group, and only the groups kept."""
 
 
 def no_step(name: str) -> None:
@@ -30,12 +30,12 @@ def no_step(name: str) -> None:
 
 
 def no_limit(rows: int) -> None:
-    """Refuse no number of rows."""
+    """Accept any number of rows."""
 
 
 @dataclass(frozen=True)
 class TableRows:
-    """Rows that are read when a job runs, table by table."""
+    """Rows read when a job runs, table by table."""
 
     schema: pa.Schema
     read: Callable[[], Tables]
@@ -99,8 +99,8 @@ class TableRows:
             whole = self.table() if collect else self._folded(group)
             rows = group(whole)
             for column in collect:
-                found = whole.group_by(key, use_threads=False).aggregate([(column, "distinct")])
-                values = found.sort_by(key).column(f"{column}_distinct")
+                distinct = whole.group_by(key, use_threads=False).aggregate([(column, "distinct")])
+                values = distinct.sort_by(key).column(f"{column}_distinct")
                 rows = _with(rows, column, values)
             yield rows
 
@@ -124,14 +124,14 @@ class TableRows:
         return TableRows(self.schema, both, self.admit)
 
     def repartition(self, tasks: int, column: str = "") -> TableRows:  # noqa: ARG002
-        # One task does it all.
+        # A single task does it all.
         return self
 
     def repartition_by_id(self, tasks: int, column: str) -> TableRows:  # noqa: ARG002
         return self._each(lambda table: table.drop_columns([column]))
 
     def table(self) -> pa.Table:
-        """All rows, if they fit into memory."""
+        """Return all rows, if they fit into memory."""
         tables, rows = [self.schema.empty_table()], 0
         for table in self.read():
             rows += table.num_rows
@@ -144,7 +144,7 @@ class TableRows:
         return TableRows(schema, lambda: map(change, self.read()), self.admit)
 
     def _folded(self, change: Callable[[pa.Table], pa.Table]) -> pa.Table:
-        """All rows, changed on the way whenever there are many of them."""
+        """Return all rows, reduced by ``change`` on the way if there are many."""
 
         def fold(tables: list[pa.Table], table: pa.Table) -> list[pa.Table]:
             tables = [*tables, table.cast(self.schema)]
@@ -158,7 +158,7 @@ class TableRows:
 
 
 def _join(left: pa.Table, right: pa.Table, at: pa.ChunkedArray, how: str) -> pa.Table:
-    """Rows that are joined with those at some places, null for none."""
+    """Join rows with those at the given positions; null has no match."""
     if how == "left_anti":
         return left.filter(pc.is_null(at))
     if how == "left_semi":
@@ -171,8 +171,8 @@ def _join(left: pa.Table, right: pa.Table, at: pa.ChunkedArray, how: str) -> pa.
 
 
 def _firsts(rows: pa.Table, key: str, order: Sequence[str], direction: str) -> pa.Table:
-    """The first row of each key by an order, sorted by the key."""
-    # Of equal keys one without a value comes first, or last.
+    """Return the first row of each key by an order, sorted by key."""
+    # Among equal keys, a null value comes first or last.
     by = [
         side
         for column in map(rows.column, order)
@@ -187,12 +187,12 @@ def _firsts(rows: pa.Table, key: str, order: Sequence[str], direction: str) -> p
 
 
 def _with(rows: pa.Table, column: str, values: Any) -> pa.Table:
-    """Rows with other values in a column."""
+    """Return rows with new values in a column."""
     return rows.set_column(rows.schema.get_field_index(column), column, values)
 
 
 def _bit_or(rows: pa.Table, column: str, key: str, groups: pa.ChunkedArray) -> pa.Array:
-    """The bits of a column, put together by group."""
+    """Combine the bits of a column by group."""
     at = pc.index_in(rows.column(key), groups.combine_chunks())
     values = rows.column(column).to_numpy()
     bits = np.zeros(len(groups), values.dtype)
@@ -221,7 +221,7 @@ class InProcess:
         self.clock = clock or SystemClock()
         self.keys_of = keys_of
 
-    def near(self, rows: int) -> InProcess:  # noqa: ARG002 - nothing is nearer
+    def runner_for(self, rows: int) -> InProcess:  # noqa: ARG002 - it is in this process already
         return self
 
     def can_load(self, rows: int) -> bool:  # noqa: ARG002 - whatever is in this process is loaded

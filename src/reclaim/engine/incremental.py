@@ -1,4 +1,4 @@
-"""Requests of runs that start from a checkpoint and leave one, whatever their kind."""
+"""Requests of incremental runs, which start from a checkpoint and leave a new checkpoint."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from reclaim.engine.tasks.index import IndexCounts
-from reclaim.engine.tasks.looking_up import GuardCounts
+from reclaim.engine.tasks.lookup import GuardCounts
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.stores.format import Format
 
 
 @dataclass(frozen=True, slots=True)
 class IndexRequest:
-    """Which containers to read for the index: the live ones that no earlier run has read."""
+    """Request to index live containers no earlier run has read."""
 
     format: Format
     containers: Sequence[Part]
     known: Sequence[Part]
-    """Those that need not be read: parts of any shape with an address, in the storage of the
-    place."""
+    """Known containers: parts of any shape with an address, in the storage of the place."""
     edges: Sequence[str]
     """Partitions at which the index is cut."""
     place: Place
@@ -27,7 +26,7 @@ class IndexRequest:
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """Parts of the index, the containers that they have the entries of, and what was read."""
+    """Parts of the index, the containers whose entries they have, and the amount read."""
 
     parts: Sequence[Part] = ()
     ranges: Sequence[Part] = ()
@@ -37,7 +36,7 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class CarryRequest:
-    """Which of some addresses a run did not take, and how much it took of each partition."""
+    """Request to carry addresses a run did not take, and to count taken objects by partition."""
 
     format: Format
     carried: Sequence[Part]
@@ -46,13 +45,13 @@ class CarryRequest:
     source: Place
     place: Place
     final: frozenset[str] | None = None
-    """The partitions that the next run does not list: addresses elsewhere are not carried. None
-    for all addresses."""
+    """Partitions the next run does not list; only their addresses are carried. None for all
+    addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """Addresses that are still there, and what is gone by partition."""
+    """Remaining addresses, and taken objects by partition."""
 
     parts: Sequence[Part] = ()
     taken: GuardCounts = field(default_factory=dict)
@@ -60,7 +59,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """Parts that were copied, and how many bytes were read for it."""
+    """Copied parts, and the bytes read to copy them."""
 
     parts: Sequence[Part] = ()
     bytes: int = 0
@@ -68,11 +67,11 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class CopyRequest:
-    """Which parts to copy."""
+    """Request to copy parts."""
 
     parts: Sequence[Part]
     url: str
-    """The URL of the storage that they are in."""
+    """URL of the storage with the parts."""
     place: Place
     live: bool = False
-    """Whether they are containers, of which the live ones alone are copied."""
+    """Whether the parts list containers, of which only live ones are copied."""

@@ -1,4 +1,4 @@
-"""Requests that runs of lifecycle rules make to an engine, beside those of all runs."""
+"""Requests to an engine made only by lifecycle runs."""
 
 from __future__ import annotations
 
@@ -16,63 +16,63 @@ from reclaim.stores.format import Format
 
 @dataclass(frozen=True, slots=True)
 class RangesRequest:
-    """Which metaranges to read: as ``METARANGES``, with what reaches them."""
+    """Request to read metaranges, as ``METARANGES``, with the branches and commits reaching
+    them."""
 
     format: Format
     metaranges: pa.Table
     place: Place
-    """For the ranges; the same as containers are written below it."""
+    """Place for the ranges. Containers are written below it, too."""
     known: Sequence[Part] = ()
-    """Ranges of an earlier run, as ``RANGES``, that are added to what is read, with the bits that
-    they had."""
+    """Ranges of an earlier run, as ``RANGES``, added with their bits to the result."""
     renumbering: Renumbering | None = None
-    """For these."""
+    """For the ranges of the earlier run."""
 
 
 @dataclass(frozen=True, slots=True)
 class RangeFiles:
-    """Ranges with the union of what reaches them, as ``RANGES``."""
+    """Ranges with the union of the bits reaching them, as ``RANGES``."""
 
     parts: Sequence[Part] = ()
     containers: Sequence[Part] = ()
-    """Those that something reaches, and the metaranges that were read, as ``CONTAINERS``."""
+    """Reached ranges, and the metaranges read, as ``CONTAINERS``."""
     metaranges: int = 0
-    """Metaranges that were read."""
+    """Number of metaranges read."""
     ranges: int = 0
-    """Ranges that something reaches."""
+    """Number of reached ranges."""
     entries: int = 0
-    """That these must have."""
+    """Entries the reached ranges must have."""
     bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """What the last finished run left: then only what may have changed is looked at.
+    """State of the last finished run, which limits the search to possible changes.
 
     Its files are in the storage with the URL of the search.
     """
 
     judged: Sequence[Part]
-    """The parts of the index that it has judged. All others are looked at."""
+    """Parts of the index it has judged. All others are judged now."""
     carried: Sequence[Part]
-    """Addresses that a rule matched and that stayed."""
+    """Addresses matched by a rule and kept."""
     ranges: Sequence[Part]
-    """The ranges of then, as ``RANGES``, in the storage of the request's place."""
+    """Its ranges, as ``RANGES``, in the storage of the request's place."""
     classes: BranchClasses
-    """The rules of then, at their dates."""
+    """Its rules, at their dates."""
 
 
 @dataclass(frozen=True, slots=True)
 class LifecycleSearch:
-    """How lifecycle rules find what may go: what is matched everywhere, whatever refers to it.
+    """Search by lifecycle rules, for objects with a matching rule on every path and branch.
 
-    The index has the entries of every range of now.
+    The index has the entries of every current range.
     """
 
     classes: BranchClasses
     names: ReachNames
     ranges: Sequence[Part]
-    """The ranges of now, in the storage of the request's place."""
+    """Current ranges, in the storage of the request's place."""
     edges: Sequence[str]
     """Partitions at which the work is cut."""
     url: str
@@ -81,69 +81,69 @@ class LifecycleSearch:
     last partition, and its first and last day."""
     fresh: Sequence[Part]
     """Parts of this run, in the storage of the request's place."""
-    found: Place
-    """For rows, addresses and what is held, in the same storage."""
+    results: Place
+    """Place for rows, addresses and held addresses, in the same storage."""
     earlier: EarlierRun | None = None
 
     @property
     def unjudged(self) -> Sequence[Part]:
-        """The parts of earlier runs that lifecycle rules have not judged."""
+        """Parts of earlier runs not judged by lifecycle rules."""
         judged = {part.address for part in self.earlier.judged} if self.earlier else frozenset()
         return [part for part in self.index if part.address not in judged]
 
 
 @dataclass(slots=True)
 class LifecycleFindings:
-    """The notes of such a search, beside its candidates."""
+    """Notes of such a search, in addition to its candidates."""
 
     rows: Sequence[Part] = ()
     addresses: Sequence[Part] = ()
     held: Sequence[Part] = ()
     gone: int = 0
-    """Addresses that would go and are not there any more."""
+    """Addresses selected by rules but missing in storage."""
     index_bytes: int = 0
-    """Bytes of the index and of carried addresses that were read, as earlier runs left them."""
+    """Bytes read of the index and carried addresses of earlier runs."""
     objects: int = 0
-    """Data objects that were listed."""
+    """Listed data objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejudgeRequest:
-    """Which addresses to judge again: those of a plan, by what reaches more since."""
+    """Request to judge the addresses of a plan again, by references added since."""
 
     format: Format
     classes: BranchClasses
     metaranges: pa.Table
-    """With the bits that are new, as ``METARANGES``."""
+    """As ``METARANGES``, with the new bits."""
     ranges: Sequence[Part]
-    """The ranges of the plan: only what is new to them is read."""
+    """Ranges of the plan: only bits new to them are read."""
     rows: Sequence[Part]
-    """The paths of the plan's addresses, as ``ROWS``."""
+    """Paths of the plan's addresses, as ``ROWS``."""
     place: Place
     """In the storage of the plan."""
     protect: Sequence[str] = ()
-    """Globs of paths that hold what they match."""
+    """Globs of protected paths."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejudged:
-    """Addresses that leave a plan, in files that are hashed by name, and what was read."""
+    """Addresses removed from a plan, in files hashed by name, and the amount read."""
 
     files: Sequence[str] = ()
     addresses: int = 0
     metaranges: int = 0
     expected: int = 0
     ranges: int = 0
-    """Ranges that had to be read, and that were."""
+    """Ranges to read, all of which were read."""
     entries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PublishRequest:
-    """Which addresses of a run to write down for people: as ``ADDRESSES``."""
+    """Request to publish the addresses of a run, as ``ADDRESSES``."""
 
     run: str
     addresses: Sequence[Part]
     url: str
-    """The URL of the storage that they are in."""
+    """URL of the storage with the addresses."""
     place: Place

@@ -1,4 +1,4 @@
-"""The requests of a run to an engine; those of single kinds of runs are in files of their own."""
+"""Requests of a run to an engine. Requests of a single kind of run have modules of their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reclaim.engine.lifecycle import (
 from reclaim.engine.tasks.deleting import Deleter
 from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.parts import Part, Place
-from reclaim.engine.tasks.quarantine import Aside
+from reclaim.engine.tasks.quarantine import QuarantineFolder
 from reclaim.engine.uncommitted import (
     UncommittedSearch,
 )
@@ -24,7 +24,7 @@ from reclaim.stores.format import Format
 
 @dataclass(frozen=True, slots=True)
 class ExpandRequest:
-    """Which containers to expand: those that snapshots name, as ``SNAPSHOT_CONTAINERS``."""
+    """Request to expand the containers named by snapshots, as ``SNAPSHOT_CONTAINERS``."""
 
     format: Format
     containers: pa.Table
@@ -32,12 +32,12 @@ class ExpandRequest:
     known: Sequence[Part] = ()
     """Containers of which the live ones are left out."""
     surveyed: Surveyed | None = None
-    """The files that a survey found in the storage of the place, so as not to read them again."""
+    """Files written by a survey, in the storage of the place, to avoid reading them again."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindRequest:
-    """Which objects to judge, and what is live."""
+    """Request to judge objects against live data."""
 
     format: Format
     objects: Objects
@@ -47,52 +47,52 @@ class FindRequest:
     rules: CandidateRules
     place: Place
     work: Place
-    """For what is not needed afterwards, in the same storage."""
+    """Place for temporary files, in the same storage."""
     search: UncommittedSearch | None = None
-    """How to find them by the index, where that is there: then containers are not read."""
+    """Search by the index, if present; containers are not read then."""
     lifecycle: LifecycleSearch | None = None
-    """How to find them by lifecycle rules, whatever refers to them. Without parts of ``objects``
-    they are looked up one by one."""
+    """Search by lifecycle rules, which ignores other references. Without parts of ``objects``,
+    addresses are looked up one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmRequest:
-    """Which candidates to look at once more, and what is live since they were found."""
+    """Request to check candidates again, against the live data of now."""
 
     format: Format
     candidates: Sequence[Part]
     revived: ContainerFiles
     held: Sequence[str]
     closed: frozenset[str]
-    """The guards that protect nothing any more."""
+    """Guards protecting nothing any more."""
     done: Sequence[Part]
-    """The journal of earlier applies."""
+    """Journal of earlier applies."""
     place: Place
     work: Place
 
 
 @dataclass(frozen=True, slots=True)
 class ExcludeRequest:
-    """Which candidates to part by globs, and where the two lists go."""
+    """Request to split candidates into two lists by globs."""
 
     candidates: Sequence[Part]
     globs: Sequence[str]
     included: Place
     excluded: Place
     earlier: Sequence[Part] = ()
-    """Lists with paths that the plan does not show: of what earlier applies left out, and all those
-    of what lifecycle rules match."""
+    """Lists with paths missing in the plan: objects left out by earlier applies, and all paths
+    matched by lifecycle rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepRequest:
-    """Which candidates to take away, and for how long one may be at it."""
+    """Request to remove candidates, with a time limit."""
 
     format: Format
     candidates: Sequence[Part]
     kind: str
     done: Sequence[Part]
-    """The journal of earlier waves."""
+    """Journal of earlier waves."""
     deleter: Deleter
     time: timedelta
     place: Place
@@ -100,43 +100,44 @@ class SweepRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecallRequest:
-    """Lists of what a run was about to take, and its notes, all in the storage of ``source``."""
+    """Request to recall a run, by its lists and notes, all in the storage of ``source``."""
 
     intended: Sequence[Part]
     journal: Sequence[Part]
     notes: Sequence[Part]
-    """Notes of tasks on the way. No list vouches for them: they tell of objects that are in one
-    of the others, and add none."""
+    """Notes of tasks. They are in no list, so they only describe objects of the other lists, and
+    add none."""
     source: Place
-    aside: Aside | None
-    """Where objects are now, if they were moved."""
+    quarantine: QuarantineFolder | None
+    """Quarantine of the objects, if they were moved."""
     place: Place
 
 
 @dataclass(frozen=True, slots=True)
 class IncompleteRequest:
-    """Which snapshot containers to check against what exists."""
+    """Request to check snapshot containers against existing objects."""
 
     format: Format
     containers: pa.Table
     objects: Objects
     place: Place
-    not_back: Sequence[Part] = ()
-    """Journals of what was to be brought back, in the storage of the place. What failed does not
-    count, whatever lies in its place."""
-    aside: Aside | None = None
-    """Where the objects of these journals were, if they had been moved."""
+    not_restored: Sequence[Part] = ()
+    """Journals of an undo, in the storage of the place. An object whose restore failed does not
+    count, even if another object is at its address."""
+    quarantine: QuarantineFolder | None = None
+    """Quarantine of the objects in these journals, if they were moved."""
     expired: Sequence[Part] = ()
-    """Addresses that rules took, in the storage of the place: nobody misses them."""
+    """Addresses taken by rules, in the storage of the place: they may be missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class NeededRequest:
-    """Which snapshots runs can bring back, by the containers that they name: as ``PROMISED``."""
+    """Request for the needs of restorable snapshots, by the containers they name, as
+    ``PROMISED``."""
 
     format: Format
     containers: pa.Table
     place: Place
     known: Sequence[Part] = ()
-    """Containers, in the storage of the place, of which the live ones are left out: what they list
-    is needed anyway."""
+    """Containers, in the storage of the place, of which the live ones are left out: their objects
+    are needed anyway."""

@@ -1,4 +1,4 @@
-"""Requests that runs on uncommitted data make to an engine, beside those of all runs."""
+"""Requests to an engine made only by runs on uncommitted data."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from reclaim.engine.tasks.dead_entries import DeadCounts
-from reclaim.engine.tasks.looking_up import GuardCounts
+from reclaim.engine.tasks.lookup import GuardCounts
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.stores.format import Format
 
 
 @dataclass(frozen=True, slots=True)
 class DeadRequest:
-    """Which dead containers to read: those among some containers."""
+    """Request to read the dead containers among some containers."""
 
     format: Format
     containers: Sequence[Part]
@@ -30,7 +30,7 @@ class DeadEntries:
 
 @dataclass(frozen=True, slots=True)
 class UncommittedSearch:
-    """How to find candidates by the index, and what to note for the next run.
+    """Search for candidates by the index, with notes for the next run.
 
     Parts of earlier runs are in the storage with the URL ``url``, those of this run in the storage
     of the request's place.
@@ -38,35 +38,35 @@ class UncommittedSearch:
 
     url: str
     index: Sequence[Part]
-    """Parts of earlier runs that may have what is looked for."""
+    """Parts of earlier runs with possible matches."""
     fresh: Sequence[Part]
-    """Parts of this run: of containers that no earlier one has indexed."""
+    """Parts of this run: of containers no earlier run has indexed."""
     dead: Sequence[Part]
     """The entries of dead containers, as ``READ``."""
     carried: Sequence[Part]
-    """Addresses that the checkpoint carries."""
+    """Addresses carried by the checkpoint."""
     unlisted: frozenset[str]
-    """The partitions that were not listed: carried addresses there, and those of dead containers,
-    are looked up."""
+    """Partitions not listed: their carried addresses, and those from dead containers, are looked
+    up."""
     below: str
-    """The folder that the run is limited to; "" for none."""
+    """The folder the run is limited to; "" for none."""
     carry: Place
-    """For the addresses that nothing live lists."""
+    """Place for the addresses no live container lists."""
 
 
 @dataclass(slots=True)
 class UncommittedFindings:
-    """The notes of a search, beside its candidates."""
+    """The notes of a search, in addition to its candidates."""
 
     carried: Sequence[Part] = ()
     guards: GuardCounts = field(default_factory=dict)
     """Listed objects and bytes by partition."""
     committed: int = 0
-    """How many addresses live containers were found to list or are, each once; for a search that
-    is limited to a folder."""
+    """Number of distinct live addresses, in containers or as containers; for a search limited to a
+    folder."""
     looked_up: int = 0
-    """Objects that were looked up by their addresses and are there."""
+    """Existing objects looked up by address."""
     missing: GuardCounts = field(default_factory=dict)
-    """How many were looked up and are not there, by partition: somebody has deleted them."""
+    """Missing objects among those looked up, by partition: somebody has deleted them."""
     bytes: int = 0
-    """Bytes of the index and of checkpoints that were read."""
+    """Bytes read of the index and of checkpoints."""

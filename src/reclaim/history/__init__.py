@@ -1,8 +1,9 @@
-"""The history of a store: a graph of snapshots with refs into it, and its expiration.
+"""History of a store: a graph of snapshots with refs, and its expiration.
 
 A snapshot is *kept* or *expired*. An expired parent of a kept snapshot is replaced by its
-*frontier*, the kept snapshots next below it. A *base* is where a branch and the default branch
-met last. Everything here is decided from what is given; nothing is read and nothing written.
+*frontier*, the nearest kept snapshots below it. The *merge base* is the newest common ancestor of a
+branch and the default branch. These modules work on their arguments alone; they read and write
+nothing.
 """
 
 from reclaim.history.bases import TouchedBase

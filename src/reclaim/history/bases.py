@@ -1,6 +1,6 @@
-"""Merge bases with the default branch, for all branches in one pass.
+"""Merge bases with the default branch, for all branches in a single pass.
 
-The base of two tips is the newest snapshot that both reach.
+The merge base of two tips is the newest snapshot reached by both.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from reclaim.model import History, Ref, RefKind, SnapshotId
 
 
 class TouchedBase(NamedTuple):
-    """A branch whose base with the default branch neither of them reaches after an edit.
+    """Branch whose merge base is reached neither by it nor by the default branch after an edit.
 
-    ``before`` and ``after`` are the base in the two histories. A merge knows that the one that it
-    finds is not where they met, and treats differences with care.
+    ``before`` and ``after`` are the merge bases in the two histories. A merge recognizes that
+    ``after`` is not the point of divergence and handles differences with care.
     """
 
     branch: str
@@ -27,9 +27,9 @@ class TouchedBase(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bases:
-    """For each snapshot the newest one that it has in common with the default branch.
+    """For each snapshot, the newest snapshot shared with the default branch.
 
-    Numbers; ``none`` where there is nothing in common, or no default branch.
+    Snapshots are numbers; ``none`` means nothing in common, or no default branch.
     """
 
     main: bytearray
@@ -37,8 +37,8 @@ class Bases:
     none: int
 
     def of(self, tip: int) -> int | None:
-        found = self.nearest[tip]
-        return None if found == self.none else found
+        base = self.nearest[tip]
+        return None if base == self.none else base
 
 
 def find_bases(history: History, parents: Parents) -> Bases:
@@ -50,16 +50,16 @@ def find_bases(history: History, parents: Parents) -> Bases:
 
 
 def _find_nearest(parents: Parents, main: bytearray) -> list[int]:
-    """For each snapshot the newest one that it reaches on a line, or one past the last."""
+    """For each snapshot the newest reachable snapshot on a line, or the number after the last."""
     none = len(parents)
     nearest = list(range(none))
     for number in range(none - 1, -1, -1):
         if not main[number]:
-            found = none
+            best = none
             for parent in parents[number]:
-                if nearest[parent] < found:
-                    found = nearest[parent]
-            nearest[number] = found
+                if nearest[parent] < best:
+                    best = nearest[parent]
+            nearest[number] = best
     return nearest
 
 
@@ -70,9 +70,9 @@ def keep_bases(
     kept: bytearray,
     doomed: Callable[[Ref, int], bool],
 ) -> dict[int, list[str]]:
-    """Keep the bases of some branches, except for those that would be deleted as expired.
+    """Keep the merge bases of some branches, except of those to be deleted as expired.
 
-    A base that is kept can save the branch that points at it, whose own base then stays too.
+    A kept base can save the branch pointing to it, whose own base then stays too.
     """
     wanted = set(branches)
     waiting = [
@@ -80,16 +80,16 @@ def keep_bases(
         for ref, tip in zip(history.refs, history.tips, strict=True)
         if wanted and ref in wanted and not _is_default(ref)
     ]
-    found: dict[int, list[str]] = {}
+    by_base: dict[int, list[str]] = {}
     while True:
         ready = [(ref, tip) for ref, tip in waiting if not doomed(ref, tip)]
         if not ready:
-            return {number: sorted(names) for number, names in found.items()}
+            return {number: sorted(names) for number, names in by_base.items()}
         waiting = [(ref, tip) for ref, tip in waiting if doomed(ref, tip)]
         for ref, tip in ready:
             base = bases.of(tip)
             if base is not None:
-                found.setdefault(base, []).append(ref.name)
+                by_base.setdefault(base, []).append(ref.name)
                 kept[base] = 1
 
 
@@ -100,16 +100,16 @@ def touched_bases(
     edited: Collection[int],
     gone: Collection[Ref],
 ) -> tuple[TouchedBase, ...]:
-    """Branches whose base is not reached any more, neither by them nor by the default branch.
+    """Return branches whose merge base is no longer reached by them or the default branch.
 
-    What an edit keeps is reached as before, so a base that is kept is not touched. Neither is one
-    that stays behind a tip that is expired itself.
+    An edit leaves kept snapshots reachable, so kept bases are not touched. Bases behind an expired
+    tip that stays are not touched either.
     """
     if not edited:
         return ()
     later = find_bases(history, after)
-    # What a branch reached of the default branch as that was; of what it reached, the newest was
-    # the base.
+    # Newest snapshot of the former default branch still reached by each branch; formerly this
+    # was the merge base.
     still = _find_nearest(after, before.main)
     touched = []
     for ref, tip in zip(history.refs, history.tips, strict=True):

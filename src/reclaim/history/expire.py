@@ -1,4 +1,4 @@
-"""The edit of a history that takes expired snapshots out of it."""
+"""Edit of a history that removes expired snapshots."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Edit:
     """Changes to a history; ids, contents and times of snapshots never change.
 
     ``reparent`` gives new parents, all of them ancestors; its snapshots become marked.
-    ``unreachable`` is everything that no ref reaches afterwards, whether one did before or not.
-    ``expired_tips`` are the refs that point at an expired snapshot, those to be deleted included.
-    ``kept_bases`` names the branches for whose sake a merge base stays.
+    ``unreachable`` lists every snapshot without a ref after the edit, including those unreachable
+    before. ``expired_tips`` are the refs pointing to an expired snapshot, including refs to be
+    deleted. ``kept_bases`` names the branches whose merge base stays for their sake.
     """
 
     reparent: Mapping[SnapshotId, tuple[SnapshotId, ...]]
@@ -31,7 +31,7 @@ class Edit:
 
     @property
     def empty(self) -> bool:
-        """Whether the history stays as it is."""
+        """Whether the edit changes nothing."""
         return not self.reparent and not self.delete_refs
 
     @property
@@ -50,14 +50,13 @@ def expire(
     busy: Collection[str] = (),
     keep_bases_of: Collection[Ref] = (),
 ) -> Edit:
-    """Take out of a history what is not kept.
+    """Remove snapshots from a history that are not kept.
 
-    Origins are always kept. A ref's tip never goes: when it is expired it stays with its
-    ancestors as they stand, unless its ref may be deleted; the default branch and the branches
-    in ``busy`` may not, nor may others than the ``deletable`` where these are given, nor one
-    without which something that is kept would be out of reach: clocks run backwards. ``limit``
-    narrows what is edited or deleted to these refs and what they reach; what is kept does not
-    depend on it.
+    Origins are always kept. The tip of a ref is never removed: an expired tip stays with its
+    ancestors unchanged, unless its ref may be deleted. The default branch and the branches in
+    ``busy`` are never deleted. Nor are refs outside ``deletable``, if given, or refs whose deletion
+    would leave a kept snapshot unreachable, since clocks can run backwards. ``limit`` restricts
+    edits and deletions to these refs and their ancestors; kept snapshots do not depend on it.
     """
     stays = bytearray(map(kept.__contains__, [snapshot.id for snapshot in history.snapshots]))
     for number in history.origins:
@@ -93,7 +92,7 @@ def expire(
             for number, new in sorted(edited.items())
         },
         delete_refs=tuple(ref for ref in history.refs if ref in gone) if gone else (),
-        unreachable=ids(history, (number for number, there in enumerate(left) if not there)),
+        unreachable=ids(history, (number for number, reached in enumerate(left) if not reached)),
         touched_bases=touched_bases(history, before, after, edited, gone),
         expired_tips=tuple(ref for ref, tip in tips if not stays[tip]),
         kept_bases={
@@ -105,26 +104,28 @@ def expire(
 def _needed(
     history: History, kept: AbstractSet[SnapshotId], doomed: AbstractSet[Ref]
 ) -> AbstractSet[Ref]:
-    """Refs of some that are to be deleted without which something that is kept is out of reach.
+    """Return the refs to be deleted without which a kept snapshot would be unreachable.
 
-    An origin alone is no reason to keep a ref: it is kept for what stands on it.
+    An origin alone is no reason to keep a ref: an origin is kept for its descendants.
     """
     if not doomed:
         return frozenset()
     tips = list(zip(history.refs, history.tips, strict=True))
     reached = reachable(history.parents, history.tips)
-    left = reachable(history.parents, [tip for ref, tip in tips if ref not in doomed])
+    still_reached = reachable(history.parents, [tip for ref, tip in tips if ref not in doomed])
     lost = [
         number
         for number, parents in enumerate(history.parents)
-        if reached[number] > left[number] and parents and history.snapshots[number].id in kept
+        if reached[number] > still_reached[number]
+        and parents
+        and history.snapshots[number].id in kept
     ]
     if not lost:
         return frozenset()
-    above = bytearray(len(history.parents))
+    with_lost = bytearray(len(history.parents))
     for number in lost:
-        above[number] = 1
+        with_lost[number] = 1
     for number in reversed(range(lost[-1])):
-        if any(above[parent] for parent in history.parents[number]):
-            above[number] = 1
-    return {ref for ref, tip in tips if ref in doomed and above[tip]}
+        if any(with_lost[parent] for parent in history.parents[number]):
+            with_lost[number] = 1
+    return {ref for ref, tip in tips if ref in doomed and with_lost[tip]}

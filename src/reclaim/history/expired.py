@@ -1,8 +1,8 @@
-"""Expired snapshots: how many there are, and what holds some of them all the same.
+"""Counts of expired snapshots, and the holders of those that stay.
 
-A snapshot is expired when a branch or a tag reaches it and no rule keeps it. Refs hold those that
-they still reach once the history is edited; an undo holds what its leases reach. Each snapshot
-counts for one holder: for an undo before any ref, then for the ref with the newest tip.
+A snapshot is expired if a branch or tag reaches it and no rule keeps it. Refs hold the snapshots
+they still reach after the edit; an undo holds the snapshots reached by its leases. Each snapshot
+counts for a single holder: an undo before any ref, then the ref with the newest tip.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from reclaim.history.graph import Parents, reachable
 from reclaim.model import History, Lease, SnapshotId
 
 UNDO = "undo"
-"""The kind of holder that is the undo of a run; the others are kinds of refs."""
+"""Kind of holder for the undo of a run; all others are kinds of refs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A branch, a tag, or the undo of a run, and the number of expired snapshots that it holds."""
+    """Branch, tag or undo of a run, with its number of expired snapshots."""
 
     kind: str
     name: str
-    """The name of the ref, or the id of the run."""
+    """Name of the ref, or id of the run."""
     snapshots: int
     until: datetime | None = None
-    """When the hold of an undo ends."""
+    """End of the hold of an undo."""
 
     def record(self) -> dict[str, Any]:
         by_undo = self.kind == UNDO
@@ -47,7 +47,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredCount:
-    """The number of expired snapshots, and the holders of some of them, the largest first."""
+    """Number of expired snapshots, and their holders, largest first."""
 
     snapshots: int
     held_by: tuple[Holder, ...] = ()
@@ -58,13 +58,13 @@ class ExpiredCount:
 
 
 def held_by_undo(history: History, leases: Iterable[Lease]) -> frozenset[SnapshotId]:
-    """The snapshots that undos hold: no edit takes them out of the history."""
-    tips = [at for lease in leases if (at := _returned(history, lease)) is not None]
+    """Return the snapshots held by undos: no edit removes them from the history."""
+    tips = [tip for lease in leases if (tip := _returned(history, lease)) is not None]
     if not tips:
         return frozenset()
     reached = reachable(history.parents, tips)
     return frozenset(
-        snapshot.id for snapshot, there in zip(history.snapshots, reached, strict=True) if there
+        entry.id for entry, held in zip(history.snapshots, reached, strict=True) if held
     )
 
 
@@ -75,9 +75,9 @@ def count_expired(
     leases: Sequence[Lease],
     within: Collection[SnapshotId] | None = None,
 ) -> ExpiredCount:
-    """Count the expired snapshots of a history, or those of them ``within`` some.
+    """Count the expired snapshots of a history, optionally only those ``within`` a selection.
 
-    ``kept`` are the snapshots that the rules keep. The cost does not grow with the number of refs.
+    ``kept`` are the snapshots kept by the rules. The cost does not grow with the number of refs.
     """
     reached = reachable(history.parents, history.tips)
     expired = [
@@ -95,9 +95,9 @@ def count_expired(
     undone = first_reaching(
         history.parents,
         [
-            (at, runs.index(lease.undone_run))
+            (tip, runs.index(lease.undone_run))
             for lease in leases
-            if lease.undone_run is not None and (at := _returned(history, lease)) is not None
+            if lease.undone_run is not None and (tip := _returned(history, lease)) is not None
         ],
     )
     gone = set(edit.delete_refs)
@@ -124,7 +124,7 @@ def count_expired(
 
 
 def parents_after(history: History, edit: Edit) -> Parents:
-    """The parents of each snapshot once a history is edited, as numbers."""
+    """Return the parents of each snapshot after an edit, as numbers."""
     after = list(history.parents)
     for snapshot, parents in edit.reparent.items():
         after[history.numbers[snapshot]] = tuple(history.numbers[parent] for parent in parents)
@@ -132,5 +132,5 @@ def parents_after(history: History, edit: Edit) -> Parents:
 
 
 def _returned(history: History, lease: Lease) -> int | None:
-    """The number of the snapshot that an undo holds; None for other leases."""
+    """Return the number of the snapshot held by an undo; None for other leases."""
     return None if lease.undone_run is None else history.numbers.get(lease.snapshot)

@@ -1,8 +1,8 @@
-"""The frontier of an expired snapshot: the kept ones that are next below it.
+"""Frontier of an expired snapshot: the nearest kept snapshots below it.
 
-It lists every kept snapshot that is reached through expired ones only, depth first in the order
-of parents, without those that are ancestors of others in it. Its first member stays in any case:
-on it hangs the first-parent line.
+The frontier lists every kept snapshot reached through expired snapshots only, depth first in parent
+order, without ancestors of other members. Its first member always stays, because the first-parent
+line continues there.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ Frontier = tuple[int, ...]
 
 
 def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int, Frontier]:
-    """New parents for each reached and kept snapshot that has an expired parent.
+    """Return new parents for each reached and kept snapshot with an expired parent.
 
-    From the oldest on: a frontier is put together from those of the parents, and pruned on the
-    way, so that expired snapshots in a line share one tuple. What is pruned early would be pruned
-    in the end as well, for whatever prunes it either stays or has a descendant that does.
+    Snapshots are processed from the oldest on. A frontier combines the frontiers of the parents and
+    is pruned on the way, so expired snapshots in a line share a tuple. Early pruning is safe: the
+    pruned members would also be pruned at the end, because each pruning member either stays or has
+    a descendant that does.
 
-    A kept snapshot that can be a member has a place in bitmaps, and is its own frontier. ``reach``
-    has the members that a snapshot reaches, itself included; ``below`` has the proper ancestors
-    of its frontier, which is what this one can prune.
+    A kept snapshot that can be a member has a place in bitmaps and is its own frontier. ``reach``
+    holds the members reached by a snapshot, itself included; ``below`` holds the proper ancestors
+    of its frontier, which a descendant can prune.
     """
     joins, members, newest_child = _roles(parents, reached, kept)
     edited: dict[int, Frontier] = {}
@@ -32,10 +33,10 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
     reach = [0] * len(parents)
     below = [0] * len(parents)
     for number in compress(range(len(parents) - 1, -1, -1), reversed(reached)):
-        above = parents[number]
-        if len(above) == 1:
+        edges = parents[number]
+        if len(edges) == 1:
             # Most have one parent, whose bitmaps and frontier are shared.
-            (parent,) = above
+            (parent,) = edges
             under, pruned, frontier = reach[parent], below[parent], frontiers[parent]
             if newest_child[parent] == number:
                 reach[parent] = below[parent] = 0
@@ -43,16 +44,16 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
         else:
             under = pruned = 0
             frontier = ()
-            for parent in above:
+            for parent in edges:
                 under |= reach[parent]
                 if joins[number]:
                     pruned |= below[parent]
                     frontier += frontiers[parent]
             if frontier:
-                first, *rest = dict.fromkeys(frontier)
-                frontier = (first, *[one for one in rest if not pruned >> places[one] & 1])
-            for parent in above:
-                # Memory is for the lines that are open at one time, not for all.
+                first, *others = dict.fromkeys(frontier)
+                frontier = (first, *[other for other in others if not pruned >> places[other] & 1])
+            for parent in edges:
+                # Free memory of finished lines; only open lines need it.
                 if newest_child[parent] == number:
                     reach[parent] = below[parent] = 0
                     frontiers[parent] = ()
@@ -73,22 +74,22 @@ def reparent(parents: Parents, reached: bytearray, kept: bytearray) -> dict[int,
 def _roles(
     parents: Parents, reached: bytearray, kept: bytearray
 ) -> tuple[bytearray, bytearray, list[int]]:
-    """Snapshots that need their parents' frontiers, possible members, and the newest child of each.
+    """Snapshots that need their parents' frontiers, possible members, and each newest child.
 
-    After its newest child nothing asks for a snapshot any more.
+    After its newest child a snapshot is not needed any more.
     """
     joins = bytearray(len(parents))
     members = bytearray(len(parents))
     newest_child = [-1] * len(parents)
     for number in compress(range(len(parents) - 1, -1, -1), reversed(reached)):
-        above = parents[number]
+        edges = parents[number]
         join = not kept[number]
-        for parent in above:
+        for parent in edges:
             newest_child[parent] = number
             if not kept[parent]:
                 join = True
         if join:
             joins[number] = 1
-            for parent in above:
+            for parent in edges:
                 members[parent] = kept[parent]
     return joins, members, newest_child

@@ -1,4 +1,4 @@
-"""The graph of snapshots: put in order, checked, passed over."""
+"""Graph of snapshots: ordering, checks and traversal."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Parents = Sequence[tuple[int, ...]]
 
 
 def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
-    """Put refs and snapshots in an order that does not depend on how they came.
+    """Order refs and snapshots independently of their input order.
 
-    Everything that is named must be there, and no snapshot may be its own ancestor: what is decided
-    from a history with holes could lose data. Clocks may run backwards: children come before their
-    parents whatever the times say, and only among the rest the newest comes first.
+    Every named snapshot must exist, and none may be its own ancestor: decisions from an incomplete
+    history could lose data. Clocks may run backwards: children come before their parents whatever
+    their times; otherwise the newest comes first.
     """
     ordered = sorted(snapshots, key=attrgetter("written_at"), reverse=True)
     times = [snapshot.written_at for snapshot in ordered]
@@ -32,13 +32,13 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
         parents = _numbered(ordered, numbers)
     except KeyError as error:
         raise Corrupt(
-            f"the history names a snapshot that is not there: {error.args[0]}",
+            f"the history is missing a snapshot: {error.args[0]}",
             hint="restore it from a backup; nothing was changed",
         ) from None
     ages: Sequence[int] = range(len(ordered))
     by_time = ages
-    # A list is made sooner than a generator asks, and it is empty or history is out of order.
-    if [number for number, above in enumerate(parents) for parent in above if parent <= number]:
+    # A list is faster than a generator; it is empty unless the history is out of order.
+    if [number for number, edges in enumerate(parents) for parent in edges if parent <= number]:
         ages = _children_first(parents, ordered)
         ordered = [ordered[age] for age in ages]
         numbers = {snapshot.id: number for number, snapshot in enumerate(ordered)}
@@ -48,35 +48,35 @@ def build(snapshots: Iterable[Snapshot], refs: Iterable[Ref]) -> History:
     for ref in named:
         if ref.snapshot not in numbers:
             raise Corrupt(
-                f"the {ref.kind} {ref.name} points at {ref.snapshot}, which is not there",
+                f"the {ref.kind} {ref.name} points to {ref.snapshot}, which does not exist",
                 hint="restore it from a backup; nothing was changed",
             )
     tips = tuple(numbers[ref.snapshot] for ref in named)
-    origins = [number for number, above in enumerate(parents) if not above]
+    origins = [number for number, edges in enumerate(parents) if not edges]
     return History(named, tuple(ordered), numbers, parents, tips, ages, by_time, origins)
 
 
 def _numbered(
     snapshots: Iterable[Snapshot], numbers: Mapping[SnapshotId, int]
 ) -> tuple[tuple[int, ...], ...]:
-    """The parents of each snapshot by their numbers; most have one."""
+    """Parents of each snapshot by number; most have a single parent."""
     lines = [snapshot.parents for snapshot in snapshots]
     return tuple(
         [
-            (numbers[above[0]],) if len(above) == 1 else tuple([numbers[one] for one in above])
-            for above in lines
+            (numbers[ids[0]],) if len(ids) == 1 else tuple([numbers[parent] for parent in ids])
+            for ids in lines
         ]
     )
 
 
 def _children_first(parents: Parents, snapshots: Sequence[Snapshot]) -> list[int]:
-    """An order in which children come before their parents; the newest of those that can be next.
+    """Order children before their parents; among the ready snapshots the newest comes first.
 
-    Snapshots are numbered by time, the newest first.
+    Snapshots are numbered by time, newest first.
     """
     waiting_for = [0] * len(parents)
-    for above in parents:
-        for parent in above:
+    for edges in parents:
+        for parent in edges:
             waiting_for[parent] += 1
     ready = [number for number, children in enumerate(waiting_for) if not children]
     heapify(ready)
@@ -91,7 +91,7 @@ def _children_first(parents: Parents, snapshots: Sequence[Snapshot]) -> list[int
     if len(order) < len(parents):
         circle = next(number for number, children in enumerate(waiting_for) if children)
         raise Corrupt(
-            f"snapshot {snapshots[circle].id} is an ancestor of itself, or of one that is",
+            f"snapshot {snapshots[circle].id} is part of a cycle of parents",
             hint="restore the store from a backup; nothing was changed",
         )
     return order
@@ -102,10 +102,10 @@ def reachable(parents: Parents, tips: Iterable[int]) -> bytearray:
     reached = bytearray(len(parents))
     for tip in tips:
         reached[tip] = 1
-    # A parent comes after its children, so a byte is read only after it was written last.
-    for there, above in zip(reached, parents, strict=True):
-        if there:
-            for parent in above:
+    # A parent comes after its children, so a byte is final when it is read.
+    for is_reached, edges in zip(reached, parents, strict=True):
+        if is_reached:
+            for parent in edges:
                 reached[parent] = 1
     return reached
 

@@ -1,8 +1,9 @@
-"""Retention: which snapshots stay, and why.
+"""Retention policies: which snapshots stay, and why.
 
-A *policy* gives *rules* to refs, by glob. *Age rules* look at all ancestors of a ref, *counting
-rules* at its first-parent chain. A *decision* says of one snapshot whether it stays, with every
-*reason* as a sentence. Nothing here reads a clock or a store: now and the history are given.
+A *policy* assigns *rules* to refs by glob. *Age rules* apply to all ancestors of a ref, *counting
+rules* to its first-parent chain. A *decision* states whether a snapshot stays and gives each
+*reason* as a sentence. These modules read no clock and no store: callers pass the time and the
+history.
 """
 
 from reclaim.policy.duration import Duration

@@ -1,10 +1,10 @@
-"""Claims: for each snapshot the refs for which one rule keeps it, a bounded number of them.
+"""Claims: for each snapshot, a bounded number of refs for which a rule keeps it.
 
-Refs with the same rules differ only in how far back a rule goes from each of their tips. They are
-ranked by that, the furthest first, then in the order of the history, and ranks are passed down the
-graph: of those that arrive at a snapshot only the ``WIDTH`` best go on. Where a rule has ended for
-a rank, it has ended for all ranks that come after it. So a pass costs a fixed number of traversals,
-however many refs there are, and a snapshot without a claim is not kept by the rule.
+Refs with the same rules differ only in how far back a rule reaches from each tip. Refs are ranked
+by this distance, furthest first, then by the order of the history. Ranks are passed down the graph;
+at each snapshot only the ``WIDTH`` best continue. Where a rule has ended for a rank, it has ended
+for all later ranks. A pass therefore costs a fixed number of traversals, however many refs there
+are, and the rule does not keep a snapshot without a claim.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from reclaim.policy.duration import Duration
 from reclaim.policy.periods import hours_of, numbers_of
 
 NAMED = 3
-"""How many refs a reason names."""
+"""Maximum number of refs named in a reason."""
 WIDTH = NAMED + 1
-"""How many are kept for each snapshot: one more tells that there are others."""
+"""Refs kept for each snapshot. The extra ref shows whether more refs exist than a reason names."""
 
 Ranks = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Claims:
-    """Snapshots that one rule of one class keeps, and for which refs.
+    """Snapshots kept by a rule of a class of refs, and the refs.
 
-    ``ranked`` has the refs by rank, as indexes into the refs of the history; ``ranks`` has for
-    each snapshot the best ranks whose refs keep it, in order.
+    ``ranked`` lists refs by rank, as indexes into the refs of the history; ``ranks`` lists for each
+    snapshot the best ranks of the refs keeping it, in order.
     """
 
     ranked: Sequence[int]
@@ -40,7 +40,7 @@ class Claims:
 
 
 def first_older(history: History, cutoff: datetime) -> int:
-    """The age of the newest snapshot written before an instant, counted in snapshots."""
+    """Age, counted in snapshots, of the newest snapshot written before an instant."""
     snapshots = history.snapshots
     return bisect_left(
         history.by_time, True, key=lambda number: snapshots[number].written_at < cutoff
@@ -48,12 +48,12 @@ def first_older(history: History, cutoff: datetime) -> int:
 
 
 def reached(history: History, refs: Sequence[int]) -> Claims:
-    """The refs that reach each snapshot."""
+    """Refs reaching each snapshot."""
     return _to_all_parents(history, refs, None)
 
 
 def near_tips(history: History, refs: Iterable[int], within: Duration) -> Claims:
-    """The refs that reach each snapshot within a duration of their tips."""
+    """Refs reaching each snapshot within a duration of their tips."""
     cutoffs = {ref: within.before(_written(history, history.tips[ref])) for ref in refs}
     ranked = sorted(cutoffs, key=lambda ref: (cutoffs[ref], ref))
     ends = {cutoff: first_older(history, cutoff) for cutoff in set(cutoffs.values())}
@@ -62,11 +62,11 @@ def near_tips(history: History, refs: Iterable[int], within: Duration) -> Claims
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Periods:
-    """The period of each snapshot, as a number, and its level.
+    """Number of each snapshot's period, and its level.
 
-    Levels grow by one with each period along a first-parent chain, from the oldest on. Where a
-    clock ran backwards, a period that comes again counts again: to join the two would make what
-    is kept depend on snapshots that expire.
+    Levels count the periods along a first-parent chain, from the oldest snapshot on. Where a clock
+    ran backwards, a repeated period counts again: merging both would make decisions depend on
+    expired snapshots.
     """
 
     numbers: Sequence[int]
@@ -74,15 +74,15 @@ class Periods:
 
 
 def find_periods(history: History, counted: Mapping[str, Iterable[int]]) -> dict[str, Periods]:
-    """The periods of each kind along the first-parent chains of the refs that count by it.
+    """Periods of each kind along the first-parent chains of the refs counting by it.
 
     For ``last`` each snapshot is a period of its own.
     """
     hours = hours_of(snapshot.written_at for snapshot in history.snapshots)
     days = [hour // 24 for hour in hours]
-    # An origin stands for its own parent, so that the loop needs no question. What its level is
-    # does not matter: levels are compared along one chain only.
-    firsts = [above[0] if above else number for number, above in enumerate(history.parents)]
+    # An origin is its own parent here, which saves a test in the loop. Its level does not
+    # matter: levels are only compared along a single chain.
+    firsts = [edges[0] if edges else number for number, edges in enumerate(history.parents)]
     periods = {}
     chains: dict[tuple[int, ...], bytearray] = {}
     for name, refs in counted.items():
@@ -122,53 +122,53 @@ def _chains(firsts: Sequence[int], tips: Iterable[int]) -> bytearray:
 def newest_of_periods(
     history: History, refs: Iterable[int], levels: Sequence[int], count: int
 ) -> Claims:
-    """The refs for which each snapshot is the newest of one of the last periods of their chain."""
+    """Refs for which each snapshot is the newest of a recent period of their chain."""
     ranked = sorted(refs, key=lambda ref: (levels[history.tips[ref]], ref))
     ends = [levels[history.tips[ref]] - count for ref in ranked]
     passing = _at_tips(history, ranked)
     holding = list(passing)
     parents = history.parents
-    # A parent comes after its children, so that what they pass on is met on the way.
+    # A parent comes after its children and so receives their ranks before its own turn.
     for number in compress(range(len(parents)), passing):
-        above, ranks = parents[number], passing[number]
+        edges, ranks = parents[number], passing[number]
         level = levels[number]
         if ends[ranks[-1]] >= level:
             ranks = tuple([rank for rank in ranks if ends[rank] < level])
-        held = holding[number]
-        if held and ends[held[-1]] >= level:
-            holding[number] = tuple([rank for rank in held if ends[rank] < level])
-        if above and ranks:
-            parent = above[0]
-            there = passing[parent]
-            passing[parent] = _merge(there, ranks) if there else ranks
+        own_ranks = holding[number]
+        if own_ranks and ends[own_ranks[-1]] >= level:
+            holding[number] = tuple([rank for rank in own_ranks if ends[rank] < level])
+        if edges and ranks:
+            parent = edges[0]
+            parent_ranks = passing[parent]
+            passing[parent] = _merge(parent_ranks, ranks) if parent_ranks else ranks
             if levels[parent] != level:
-                there = holding[parent]
-                holding[parent] = _merge(there, ranks) if there else ranks
+                parent_ranks = holding[parent]
+                holding[parent] = _merge(parent_ranks, ranks) if parent_ranks else ranks
     return Claims(ranked, holding)
 
 
 def _to_all_parents(history: History, ranked: Sequence[int], ends: list[int] | None) -> Claims:
-    """Pass ranks on to all ancestors that are younger than the age that is the end of each.
+    """Pass ranks on to all ancestors younger than the end of each rank.
 
-    An old snapshot may have younger ancestors, where a clock ran backwards: a rank goes on as long
-    as there can be any.
+    An old snapshot may have younger ancestors where a clock ran backwards: a rank continues as long
+    as younger ancestors are possible.
     """
     claims = _at_tips(history, ranked)
     youngest = history.ages if ends is None else _youngest_below(history)
     parents = history.parents
     for number in compress(range(len(parents)), claims):
-        above, ranks = parents[number], claims[number]
+        edges, ranks = parents[number], claims[number]
         if ends is not None and ends[ranks[-1]] <= youngest[number]:
             age = youngest[number]
             ranks = claims[number] = tuple([rank for rank in ranks if ends[rank] > age])
             if not ranks:
                 continue
-        for parent in above:
-            there = claims[parent]
-            if not there:
+        for parent in edges:
+            parent_ranks = claims[parent]
+            if not parent_ranks:
                 claims[parent] = ranks
-            elif there is not ranks:
-                claims[parent] = _merge(there, ranks)
+            elif parent_ranks is not ranks:
+                claims[parent] = _merge(parent_ranks, ranks)
     if ends is not None and not history.monotone:
         for number, age in enumerate(history.ages):
             claims[number] = tuple([rank for rank in claims[number] if ends[rank] > age])
@@ -176,7 +176,7 @@ def _to_all_parents(history: History, ranked: Sequence[int], ends: list[int] | N
 
 
 def _youngest_below(history: History) -> Sequence[int]:
-    """The age of the youngest among each snapshot and its ancestors."""
+    """Age of the youngest snapshot among each snapshot and its ancestors."""
     if history.monotone:
         return history.ages
     youngest = list(history.ages)
@@ -195,14 +195,14 @@ def _at_tips(history: History, ranked: Iterable[int]) -> list[Ranks]:
     return claims
 
 
-def _merge(some: Ranks, others: Ranks) -> Ranks:
-    """The best ranks of two; one of them, where it has them all, so that lines share a tuple."""
-    if len(some) == WIDTH and others[0] >= some[-1]:
-        return some
-    if len(others) == WIDTH and some[0] >= others[-1]:
-        return others
-    best = tuple(sorted({*some, *others})[:WIDTH])
-    return some if best == some else best
+def _merge(first: Ranks, second: Ranks) -> Ranks:
+    """Best ranks of both. Reuse an argument where it has them all, to share tuples along lines."""
+    if len(first) == WIDTH and second[0] >= first[-1]:
+        return first
+    if len(second) == WIDTH and first[0] >= second[-1]:
+        return second
+    best = tuple(sorted({*first, *second})[:WIDTH])
+    return first if best == first else best
 
 
 def _written(history: History, number: int) -> datetime:

@@ -1,4 +1,4 @@
-"""The document in a policy's file, in YAML or JSON, read with suspicion."""
+"""Reading of policy documents in YAML or JSON, treated as untrusted input."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reclaim.errors import InvalidInput
 MOST_CHARACTERS = 1_000_000
 LONGEST_SHOWN = 200
 DEEPEST = 20
-"""A policy is four levels deep; what is far beyond was not written as one."""
+"""A policy is four levels deep; much deeper documents are refused."""
 
 
 def read_document(text: str, *, source: str) -> object:
-    """The content of a file. A key that is given twice or not valid is refused with its place."""
+    """Return the content of a file. Refuse duplicate and invalid keys, naming their position."""
     if len(text) > MOST_CHARACTERS:
         raise InvalidInput(f"{source} is longer than {MOST_CHARACTERS:,} characters")
     try:
@@ -32,7 +32,7 @@ def read_document(text: str, *, source: str) -> object:
 
 
 def _unreadable(error: Exception, source: str) -> str:
-    """``rules.yaml:3:4: duplicate key keep_last``, as far as the place is known."""
+    """``rules.yaml:3:4: duplicate key keep_last``, with the position if known."""
     match error:
         case json.JSONDecodeError():
             return f"{source}:{error.lineno}:{error.colno}: not valid JSON: {error.msg.lower()}"
@@ -47,7 +47,7 @@ def _unreadable(error: Exception, source: str) -> str:
 
 
 def problem_text(problem: Mapping[str, Any]) -> str:
-    """A problem that pydantic found, as a sentence."""
+    """A problem reported by pydantic, as a sentence."""
     match problem["type"]:
         case "extra_forbidden":
             return "there is no such field"
@@ -68,30 +68,30 @@ def _short(value: object) -> str:
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in fields:
             raise ValueError(f"duplicate key {name}")
-        found[name] = value
-    return found
+        fields[name] = value
+    return fields
 
 
 class _Misplaced(yaml.MarkedYAMLError):
-    """Valid YAML that a policy has no use for, and where it stands."""
+    """Valid YAML at a position where a policy does not allow it."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML in which each thing is written once and where it belongs.
+    """YAML loader refusing duplicate keys, aliases and deep nesting.
 
-    A name that is given twice would be lost unseen. Aliases can make a text of a few lines into
-    more than fits in memory, and nesting without end takes a stack without end.
+    Of duplicate keys, YAML silently keeps only the last. Aliases can expand a few lines beyond the
+    size of memory, and unlimited nesting exhausts the stack.
     """
 
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            raise self._misplaced("aliases (*name) are not taken; write out what each stands for")
+            raise self._misplaced("aliases (*name) are not supported; write out their values")
         self.depth += 1
         if self.depth > DEEPEST:
             raise self._misplaced(f"nested more than {DEEPEST} levels deep")

@@ -1,4 +1,4 @@
-"""Durations as people write them: ``30d``, ``12h``, ``1y6mo``."""
+"""Durations as users write them: ``30d``, ``12h``, ``1y6mo``."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _BARE_M = re.compile("([0-9]+)m(?![a-z])")
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A length of time; years and months follow the calendar, the rest is exact.
+    """Length of time. Years and months follow the calendar; shorter units are exact.
 
     A month before 31 March is the last day of February.
     """
 
     months: int = 0
-    rest: timedelta = timedelta()
+    exact: timedelta = timedelta()
     text: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Duration:
-        """Read units from large to small, each at most once: y, mo, w, d, h, min, s.
+        """Parse units from large to small, each at most once: y, mo, w, d, h, min, s.
 
-        A bare ``m`` is refused: people write it for months and for minutes.
+        A bare ``m`` is refused: it could mean months or minutes.
         """
         if bare := _BARE_M.search(text):
             count = bare[1]
@@ -49,15 +49,15 @@ class Duration:
         years, months, weeks, days, hours, minutes, seconds = (
             int(group or 0) for group in match.groups()
         )
-        rest = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
+        exact = timedelta(weeks=weeks, days=days, hours=hours, minutes=minutes, seconds=seconds)
         months += 12 * years
-        if not months and not rest:
+        if not months and not exact:
             raise InvalidInput(f"the duration {text!r} is zero", hint="leave it out instead")
-        return cls(months, rest, text)
+        return cls(months, exact, text)
 
     @classmethod
     def of(cls, length: timedelta) -> Duration:
-        """The duration of an exact length, to the second."""
+        """Return the duration of an exact length in whole seconds."""
         seconds = int(length.total_seconds())
         if seconds <= 0 or timedelta(seconds=seconds) != length:
             raise InvalidInput(
@@ -70,7 +70,7 @@ class Duration:
         return cls.parse(text)
 
     def before(self, instant: datetime) -> datetime:
-        """The instant that lies this long before another, in UTC; never before the year 1."""
+        """Return the instant this long before another, in UTC; never before the year 1."""
         instant = instant.astimezone(UTC)
         total = instant.year * 12 + instant.month - 1 - self.months
         year, month = divmod(total, 12)
@@ -78,7 +78,7 @@ class Duration:
             return EARLIEST
         day = min(instant.day, monthrange(year, month + 1)[1])
         try:
-            return instant.replace(year=year, month=month + 1, day=day) - self.rest
+            return instant.replace(year=year, month=month + 1, day=day) - self.exact
         except OverflowError:
             return EARLIEST
 

@@ -1,7 +1,7 @@
-"""Which snapshots a policy keeps.
+"""Evaluation of a policy: the snapshots it keeps.
 
-Refs with the same rules form a class. Each rule of each class is one pass over the history, which
-finds at once what the rule keeps and for which refs; sentences are made of that on demand.
+Refs with the same rules form a class. Each rule of a class is a single pass over the history and
+finds both the kept snapshots and the refs keeping them. Sentences are made from these on demand.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import chain, compress
-from operator import not_
+from operator import itemgetter, not_
 from typing import cast
 
 from reclaim.model import Decision, History, Ref, RefKind, SnapshotId
@@ -29,15 +29,15 @@ from reclaim.policy.rules import Policy, Rules
 BATCH = 4096
 
 _decision = cast("Callable[[tuple[object, ...]], Decision]", partial(tuple.__new__, Decision))
-"""A decision of its three parts, without a call of Python for each of very many."""
+"""Create a decision from its three parts without a Python call; there can be very many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Decisions:
-    """A decision for each snapshot of a history, newest first; sentences are made on demand.
+    """Decisions on all snapshots of a history, newest first; sentences are made on demand.
 
-    ``keep_bases_of`` are the branches whose merge base with the default branch shall stay. The
-    policy cannot see bases; who can, adds them with ``with_bases``.
+    ``keep_bases_of`` lists branches whose merge base with the default branch must stay. The policy
+    cannot see merge bases; callers who can add them with ``with_bases``.
     """
 
     history: History
@@ -47,7 +47,7 @@ class Decisions:
     bases: Mapping[SnapshotId, tuple[str, ...]] = field(default_factory=dict)
 
     def with_bases(self, bases: Mapping[SnapshotId, tuple[str, ...]]) -> Decisions:
-        """The same, with the merge bases of some branches kept as well."""
+        """Copy that also keeps the merge bases of some branches."""
         return replace(self, kept=self.kept | bases.keys(), bases=bases)
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class Decisions:
         return decision
 
     def _batch(self, start: int, stop: int) -> Iterator[Decision]:
-        """Some decisions at a time: rule by rule is quicker than snapshot by snapshot."""
+        """Make decisions in batches: rule by rule is faster than snapshot by snapshot."""
         ids = [snapshot.id for snapshot in self.history.snapshots[start:stop]]
         sentences = self.reasons.keeping(start, stop)
         kept = list(map(self.kept.__contains__, ids))
@@ -79,8 +79,8 @@ class Decisions:
 def evaluate(policy: Policy, history: History, *, now: datetime, noun: str = "commit") -> Decisions:
     """Decide for each snapshot whether it stays.
 
-    It stays when a rule of some ref that reaches it keeps it, when some ref that reaches it has
-    no rule, or when it is an origin that some ref reaches.
+    A snapshot stays if a rule of a ref reaching it keeps it, if a ref reaching it has no rule, or
+    if it is an origin reached by a ref.
     """
     grouped = _classes(policy, history.refs)
     counted: dict[str, list[int]] = {}
@@ -104,7 +104,7 @@ def evaluate(policy: Policy, history: History, *, now: datetime, noun: str = "co
 
 
 def _classes(policy: Policy, refs: Sequence[Ref]) -> dict[Rules, list[int]]:
-    """The refs with the same rules, as indexes; rules that a policy gives twice are the same."""
+    """Refs with the same rules, as indexes. Equal rules given twice form a single class."""
     entries = [rules for _, rules in policy.matches] + [policy.default]
     members: list[list[int]] = [[] for _ in entries]
     for index, ref in enumerate(refs):
@@ -113,9 +113,9 @@ def _classes(policy: Policy, refs: Sequence[Ref]) -> dict[Rules, list[int]]:
     for rules, indexes in zip(entries, members, strict=True):
         if indexes:
             grouped.setdefault(rules, []).extend(indexes)
-    # In the order of the refs, as sentences are.
+    # In the order of the refs, like the sentences.
     ordered = {rules: sorted(indexes) for rules, indexes in grouped.items()}
-    return dict(sorted(ordered.items(), key=lambda one: one[1]))
+    return dict(sorted(ordered.items(), key=itemgetter(1)))
 
 
 def _claims(
@@ -160,7 +160,7 @@ def _kept(history: History, classes: list[ClassClaims]) -> frozenset[SnapshotId]
 
 
 def _young(history: History, claims: ClassClaims) -> Sequence[object]:
-    """By number, what is not empty where a snapshot is young enough for the age rule."""
+    """For each snapshot, a true value where it is young enough for the age rule."""
     reach, end = claims.reached.ranks, claims.young_end
     if history.monotone:
         return reach[:end]

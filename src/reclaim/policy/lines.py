@@ -1,4 +1,4 @@
-"""A policy as people read it."""
+"""Readable form of a policy."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from reclaim.policy.rules import Match, Policy, Rules
 
 
 def policy_lines(policy: Policy) -> Iterator[str]:
-    """A line for each match, in the order in which they are tried, and one for the default."""
+    """Yield a line for each match, in matching order, then a line for the default."""
     for match, rules in policy.matches:
         yield f"{match_words(match)}: {_rules(rules)}"
     yield f"default: {_rules(policy.default)}"
 
 
 def match_words(match: Match) -> str:
-    """Which refs some rules are for."""
+    """Describe the refs matched by an entry."""
     return f"{match.kind} {match.glob}" if match.kind else match.glob
 
 

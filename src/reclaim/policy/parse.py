@@ -1,4 +1,4 @@
-"""Policies out of text: files in YAML or JSON, and the options of a command.
+"""Parsing of policies: files in YAML or JSON, and command options.
 
 A file has a ``default`` and a list of ``rules``, both optional::
 
@@ -6,16 +6,16 @@ A file has a ``default`` and a list of ``rules``, both optional::
       older_than: 30d          # or an instant: 2026-01-31T12:00:00Z; without offset it is UTC
       keep_last: 10
     rules:
-      - match: "release/*"     # a glob on the name of the ref; * also stands for /
-        kind: branch           # branch, tag or any (any when left out)
+      - match: "release/*"     # glob on the name of the ref; * also matches /
+        kind: branch           # branch, tag or any (default: any)
         keep_daily: 7          # also keep_hourly, keep_weekly, keep_monthly, keep_yearly
         keep_within: 6mo       # counted back from the tip of the ref
         keep_merge_bases: true
       - match: "v*"
-        kind: tag              # no rule at all: everything that these tags reach stays
+        kind: tag              # without rules: everything reached by these tags stays
 
-The first entry that matches a ref decides alone: nothing is added to it from the default or from
-later entries. What is unknown, given twice or empty of meaning is refused.
+The first entry matching a ref applies alone, without rules of the default or of later entries.
+Unknown, duplicate and empty fields are refused.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _duration(value: object) -> Duration:
 
 
 def _age(value: object) -> Duration | datetime:
-    """A duration or an instant; YAML has made a date of some texts already."""
+    """Parse a duration or an instant. YAML has already converted some texts to dates."""
     try:
         if isinstance(value, str) and value[:4].isdigit() and value[4:5] == "-":
             value = datetime.fromisoformat(value)
@@ -101,13 +101,13 @@ class _File(BaseModel):
 
 
 def read_policy(text: str, *, source: str = "the policy") -> Policy:
-    """A policy out of a file's text, in YAML or JSON."""
+    """Parse the text of a policy file, in YAML or JSON."""
     data = read_document(text, source=source)
     return parse_policy({} if data is None else data, source=source)
 
 
 def parse_policy(data: object, *, source: str = "the policy") -> Policy:
-    """A policy out of what a file holds."""
+    """Parse the content of a policy file."""
     if not isinstance(data, Mapping):
         raise InvalidInput(f"{source} must have a default, rules or both, not {data!r}")
     try:
@@ -125,7 +125,7 @@ def parse_policy(data: object, *, source: str = "the policy") -> Policy:
 
 
 def policy_document(policy: Policy) -> dict[str, Any]:
-    """A policy as a file would hold it; ``parse_policy`` makes the very same one of it."""
+    """Return a policy as file content; ``parse_policy`` reads an equal policy from it."""
     document = {
         "default": _written(policy.default),
         "rules": [
@@ -152,7 +152,7 @@ def _written(rules: Rules) -> dict[str, Any]:
 
 
 def parse_rules(given: Mapping[str, object], *, named: Callable[[str], str] = str) -> Rules:
-    """Rules out of values by their names; ``named`` is how a message names a rule."""
+    """Parse rules from values by name; ``named`` formats the name of a rule in messages."""
     try:
         return _Fields.model_validate(given).rules()
     except ValidationError as error:
@@ -160,15 +160,15 @@ def parse_rules(given: Mapping[str, object], *, named: Callable[[str], str] = st
 
 
 def from_options(**options: object) -> Policy:
-    """A policy out of a command's options, for all refs alike; what is None was not given."""
+    """Parse a policy for all refs from command options; None means not given."""
     given = {name: value for name, value in options.items() if value is not None}
     return Policy(parse_rules(given, named=_option))
 
 
 def require_rules(policy: Policy) -> Policy:
-    """Refuse a policy that could never let anything go."""
+    """Refuse a policy without any rule that could expire a snapshot."""
     if policy.empty:
-        raise InvalidInput("the policy has no rule, so it says nothing about what may expire",
+        raise InvalidInput("the policy has no rule and would never expire anything",
                            hint=NO_RULE_HINT)  # fmt: skip
     return policy
 
@@ -187,7 +187,7 @@ def _option(rule: str) -> str:
 
 
 def _where(place: tuple[int | str, ...], data: Mapping[object, Any]) -> str:
-    """``rules[1] (feature/*): keep_daily``, from the place where pydantic found the problem."""
+    """``rules[1] (feature/*): keep_daily``, from the location reported by pydantic."""
     if place[:1] != ("rules",) or len(place) < 2:
         return ": ".join(str(part) for part in place)
     number = place[1]

@@ -1,4 +1,4 @@
-"""Calendar periods, in UTC: the hour, day, week, month or year that an instant lies in."""
+"""Calendar periods in UTC: the hour, day, week, month or year containing an instant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIRST_MONDAY = 4
 
 
 def hours_of(instants: Iterable[datetime]) -> list[int]:
-    """The numbers of their hours; the numbers of all longer periods follow from it."""
+    """Return the number of the hour of each instant; numbers of longer periods derive from it."""
     return [
         instant.toordinal() * 24 + instant.hour - _FIRST_HOUR
         if instant.tzinfo is UTC
@@ -52,11 +52,11 @@ NUMBER: dict[str, Callable[[int], int]] = {
     "monthly": lambda hour: _month(hour // 24),
     "yearly": lambda hour: _month(hour // 24) // 12,
 }
-"""The number of the period that an hour lies in."""
+"""Number of the period containing an hour."""
 
 
 def numbers_of(period: str, hours: list[int], days: list[int]) -> list[int]:
-    """The numbers of the periods that some hours lie in, which are on the given days."""
+    """Return the number of the period containing each hour; ``days`` are the days of the hours."""
     if period in ("hourly", "daily"):
         return hours if period == "hourly" else days
     number_of = {day: NUMBER[period](24 * day) for day in set(days)}
@@ -70,4 +70,4 @@ NAME: dict[str, Callable[[int], str]] = {
     "monthly": lambda month: f"{month // 12}-{month % 12 + 1:02}",
     "yearly": str,
 }
-"""The name of the period with a number."""
+"""Name of the period with a number."""

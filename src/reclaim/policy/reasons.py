@@ -1,7 +1,7 @@
-"""Why a snapshot stays or goes, in sentences.
+"""Reasons why a snapshot stays or expires, as sentences.
 
-A sentence is for all refs with the same rules and names at most ``NAMED`` of them: to count those
-that it leaves out would cost snapshots times refs (decision 0028).
+A sentence covers all refs with the same rules and names at most ``NAMED`` of them: counting the
+others would cost snapshots times refs (decision 0028).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNREACHED = "no ref reaches it"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counted:
-    """A counting rule, and the claims that it makes."""
+    """Counting rule with its claims."""
 
     period: str
     count: int
@@ -35,9 +35,9 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassClaims:
-    """Claims of the rules of one class, each for which refs.
+    """Claims of the rules of a class of refs.
 
-    What has an age below ``young_end`` is young enough for the age rule, for all refs alike.
+    Snapshots with an age below ``young_end`` are young enough for the age rule of every ref.
     """
 
     rules: Rules
@@ -48,7 +48,7 @@ class ClassClaims:
     counted: Sequence[Counted]
     age_reason: str = field(init=False)
     missed: tuple[str, str] = field(init=False)
-    """Why these rules do not keep a snapshot: what stands before and after the names of refs."""
+    """Text before and after the names of refs in the reason why a snapshot expires."""
 
     def __post_init__(self) -> None:
         tried = list(self.rules.sentences())
@@ -64,7 +64,7 @@ class ClassClaims:
         object.__setattr__(self, "missed", missed)
 
     def tip_rules(self) -> Iterator[Claims]:
-        """The claims by rules that count from the tip of each ref."""
+        """Claims of the rules counting from the tip of each ref."""
         if self.near is not None:
             yield self.near
         for rule in self.counted:
@@ -79,9 +79,9 @@ def base_sentence(branches: tuple[str, ...]) -> str:
 
 
 class Names(dict[Ranks, str]):
-    """The first refs for which a rule holds as sentences list them, in the order of the history.
+    """Lists of ref names in sentences, by the ranks of the refs, in the order of the history.
 
-    By their ranks, between two texts; each is made when it is first asked for.
+    Each list stands between two fixed texts and is made on first access.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Names(dict[Ranks, str]):
 
 @dataclass(slots=True)
 class Reasons:
-    """The sentences for the snapshots of one history under one policy."""
+    """Sentences for the snapshots of a history under a policy."""
 
     history: History
     classes: Sequence[ClassClaims]
@@ -110,7 +110,7 @@ class Reasons:
     names: dict[Claims, Names] = field(init=False, repr=False)
     missed: list[tuple[Sequence[Ranks], Names]] = field(init=False, repr=False)
     tip_levels: dict[Claims, list[int]] = field(init=False, repr=False)
-    """The level of each ref's tip, by rank, for the rules that count."""
+    """Level of each ref's tip, by rank, for counting rules."""
 
     def __post_init__(self) -> None:
         labels = [f"{ref.kind} {ref.name}" for ref in self.history.refs]
@@ -132,11 +132,11 @@ class Reasons:
 
     @property
     def origin(self) -> str:
-        """Why the first snapshot of a history stays."""
+        """Reason why the first snapshot of a history stays."""
         return ORIGIN.format(noun=self.noun)
 
     def keeping(self, start: int, stop: int) -> list[list[str]]:
-        """Every reason for which each of some snapshots stays; none for those that go."""
+        """Every reason to keep each snapshot of a range; an empty list for expired snapshots."""
         sentences: list[list[str]] = [[] for _ in range(start, stop)]
         for claims in self.classes:
             self._add_young(sentences, slice(start, stop), claims)
@@ -153,7 +153,7 @@ class Reasons:
         return sentences
 
     def against(self, number: int) -> list[str]:
-        """Why a snapshot goes: what each class of refs that reaches it would have kept."""
+        """Reasons why a snapshot expires: the rules of each class of refs reaching it."""
         sentences = [missed[ranks[number]] for ranks, missed in self.missed if ranks[number]]
         return sentences or [UNREACHED]
 
@@ -164,40 +164,40 @@ class Reasons:
         self, sentences: list[list[str]], start: int, stop: int, claims: Claims, why: str
     ) -> None:
         names = self.names[claims]
-        some = claims.ranks[start:stop]
-        for reasons, ranks in compress(zip(sentences, some, strict=True), some):
+        ranges = claims.ranks[start:stop]
+        for reasons, ranks in compress(zip(sentences, ranges, strict=True), ranges):
             reasons.append(names[ranks] + why)
 
-    def _add_young(self, sentences: list[list[str]], some: slice, claims: ClassClaims) -> None:
+    def _add_young(self, sentences: list[list[str]], window: slice, claims: ClassClaims) -> None:
         names, why = self.names[claims.reached], f": {claims.age_reason}"
         end = claims.young_end
         if self.history.monotone:
             # A number is an age, so that the young ones come first.
-            reach = claims.reached.ranks[some.start : min(some.stop, end)]
+            reach = claims.reached.ranks[window.start : min(window.stop, end)]
             for reasons, ranks in compress(zip(sentences, reach, strict=False), reach):
                 reasons.append(names[ranks] + why)
             return
-        reach = claims.reached.ranks[some]
-        rows = zip(sentences, reach, self.history.ages[some], strict=True)
+        reach = claims.reached.ranks[window]
+        rows = zip(sentences, reach, self.history.ages[window], strict=True)
         for reasons, ranks, age in compress(rows, reach):
             if age < end:
                 reasons.append(names[ranks] + why)
 
-    def _add_newest(self, sentences: list[list[str]], some: slice, rule: Counted) -> None:
-        names, numbers = self.names[rule.claims], rule.periods.numbers[some]
+    def _add_newest(self, sentences: list[list[str]], window: slice, rule: Counted) -> None:
+        names, numbers = self.names[rule.claims], rule.periods.numbers[window]
         name_of, why = NAME[rule.period], f": keep_{rule.period} {rule.count} (newest of "
         endings = {number: f"{why}{name_of(number)})" for number in set(numbers)}
-        held = rule.claims.ranks[some]
-        rows = zip(sentences, held, numbers, strict=True)
-        for reasons, ranks, number in compress(rows, held):
+        claims = rule.claims.ranks[window]
+        rows = zip(sentences, claims, numbers, strict=True)
+        for reasons, ranks, number in compress(rows, claims):
             reasons.append(names[ranks] + endings[number])
 
-    def _add_places(self, sentences: list[list[str]], some: slice, rule: Counted) -> None:
-        names, levels = self.names[rule.claims], rule.periods.levels[some]
+    def _add_places(self, sentences: list[list[str]], window: slice, rule: Counted) -> None:
+        names, levels = self.names[rule.claims], rule.periods.levels[window]
         tip_levels = self.tip_levels[rule.claims]
         before, after = f": keep_last {rule.count} (", f" of {rule.count})"
-        held = rule.claims.ranks[some]
-        for reasons, ranks, level in compress(zip(sentences, held, levels, strict=True), held):
+        claims = rule.claims.ranks[window]
+        for reasons, ranks, level in compress(zip(sentences, claims, levels, strict=True), claims):
             if len(ranks) == 1:
                 places = _ordinal(tip_levels[ranks[0]] - level + 1)
             else:
@@ -205,7 +205,7 @@ class Reasons:
             reasons.append(f"{names[ranks]}{before}{places}{after}")
 
     def _places(self, rule: Counted, ranks: Ranks, level: int) -> str:
-        """The place of a snapshot among the last of each ref that is named."""
+        """Position of a snapshot among the last snapshots of each named ref."""
         ranked, tip_levels = rule.claims.ranked, self.tip_levels[rule.claims]
         named = sorted(ranks[:NAMED], key=ranked.__getitem__)
         places = [_ordinal(tip_levels[rank] - level + 1) for rank in named]

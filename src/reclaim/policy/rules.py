@@ -1,4 +1,4 @@
-"""A policy: which rules hold for which refs."""
+"""Policies: rules by ref."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PERIODS = ("hourly", "daily", "weekly", "monthly", "yearly")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Rules for the history of one ref. A snapshot stays when any of the rules keeps it.
+    """Rules for the history of a ref. A snapshot stays if any rule keeps it.
 
-    ``older_than`` and ``keep_within`` look at all ancestors of the ref, the first against now or
-    a fixed instant, the second against the ref's own tip. The counting rules look at its
+    ``older_than`` and ``keep_within`` apply to all ancestors of the ref, the first relative to now
+    or a fixed instant, the second relative to the ref's tip. Counting rules apply to its
     first-parent chain.
     """
 
@@ -37,27 +37,27 @@ class Rules:
 
     @property
     def empty(self) -> bool:
-        """No rule that could let anything go, so everything stays.
+        """Whether no rule can expire a snapshot, so everything stays.
 
-        Keeping merge bases alone is no such rule: it only ever adds to what others keep.
+        ``keep_merge_bases`` alone cannot: it only adds to the snapshots kept by other rules.
         """
         return self.older_than is None and self.keep_within is None and not any(self.counts())
 
     def counts(self) -> Iterator[tuple[str, int]]:
-        """The counting rules that are set, as the name of a period (or ``last``) and a number."""
+        """Yield the counting rules in use, as the name of a period (or ``last``) and a number."""
         for period in ("last", *PERIODS):
             count: int | None = getattr(self, f"keep_{period}")
             if count is not None:
                 yield period, count
 
     def cutoff(self, now: datetime) -> datetime | None:
-        """The instant before which a snapshot is too old."""
+        """Instant before which snapshots are too old."""
         if isinstance(self.older_than, Duration):
             return self.older_than.before(now)
         return self.older_than
 
     def sentences(self) -> Iterator[str]:
-        """Each rule that looks at single snapshots, in the words of the policy."""
+        """Yield each rule about single snapshots, in the words of the policy."""
         if self.older_than is not None:
             yield f"older_than {_words(self.older_than)}"
         if self.keep_within is not None:
@@ -66,7 +66,7 @@ class Rules:
             yield f"keep_{period} {count}"
 
     def all_sentences(self) -> Iterator[str]:
-        """Each rule in the words of the policy, and what it keeps beside them."""
+        """Yield every rule in the words of the policy, including ``keep_merge_bases``."""
         yield from self.sentences()
         if self.keep_merge_bases:
             yield "keep_merge_bases"
@@ -74,7 +74,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Which refs some rules are for: a glob on the name, in which ``*`` also stands for ``/``."""
+    """Refs to which rules apply: a glob on the name, in which ``*`` also matches ``/``."""
 
     glob: str
     kind: RefKind | None = None
@@ -133,7 +133,7 @@ class Policy:
             from reclaim.policy.parse import parse_rules
 
             if default is not None:
-                raise InvalidInput("a policy takes either a default or the rules of one")
+                raise InvalidInput("pass either a default or its rules as keywords, not both")
             default = parse_rules(given)
         object.__setattr__(self, "default", default or Rules())
         object.__setattr__(self, "matches", matches)
@@ -148,7 +148,7 @@ class Policy:
 
     @property
     def empty(self) -> bool:
-        """Whether it could never expire anything, whatever the refs."""
+        """Whether the policy can never expire a snapshot, whatever the refs."""
         return self.default.empty and all(rules.empty for _, rules in self.matches)
 
     def rules(self, ref: Ref) -> Rules:
@@ -156,7 +156,7 @@ class Policy:
         return self.matches[number][1] if number < len(self.matches) else self.default
 
     def entry(self, ref: Ref) -> int:
-        """The number of the first match; that of the default, which is the last, without one."""
+        """Number of the first match, or of the default, which comes last."""
         for number, (match, _) in enumerate(self.matches):
             if match(ref):
                 return number
@@ -164,7 +164,7 @@ class Policy:
 
 
 def second_text(instant: datetime) -> str:
-    """An instant as people read it, to the second."""
+    """Readable instant, to the second."""
     return instant_text(instant.replace(microsecond=0))
 
 

@@ -1,4 +1,4 @@
-"""A policy as it is stored with a repository; see ``stored_text`` for its document."""
+"""Policies stored with a repository; see ``stored_text`` for the document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KIND = TextKind("policy", "policy", FORMAT, SET_AGAIN)
 
 @dataclass(frozen=True, slots=True)
 class StoredPolicy:
-    """A policy, the text that it was read from, and who stored it when."""
+    """Policy with its source text, and by whom and when it was stored."""
 
     policy: Policy
     text: str
@@ -28,22 +28,22 @@ class StoredPolicy:
 
 
 def text_of(policy: Policy) -> str:
-    """The text of a policy that was given without one, as a file would have it."""
+    """Return the text of a policy given without text, as a file would have it."""
     document = {name: part for name, part in policy_document(policy).items() if part}
     text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
     return text
 
 
 def encode_stored(stored: StoredPolicy) -> str:
-    """The document to store. A policy without any rule is refused: it would say nothing."""
+    """Return the document to store. Refuse a policy without rules: it would have no effect."""
     require_rules(stored.policy)
     if read_policy(stored.text) != stored.policy:
-        raise InvalidInput("the text of the policy says something else than the policy")
+        raise InvalidInput("the text of the policy does not match the policy")
     return _KIND.encode(StoredText(stored.text, stored.set_at, stored.set_by))
 
 
 def decode_stored(document: str, *, repository: str) -> StoredPolicy:
-    """The policy in a document that was stored with a repository; anything else is an error."""
+    """Return the policy in a stored document; fail on any other document."""
     stored = _KIND.decode(document, repository=repository)
     try:
         policy = require_rules(read_policy(stored.text, source="its text"))

@@ -1,7 +1,7 @@
-"""A text with rules as it is stored with a repository: with a version and a checksum.
+"""Text with rules as stored with a repository, with a version and a checksum.
 
-It is never guessed what a stored text says. One of an unknown version or that is damaged is an
-error: without its rules a run would do something else than somebody has asked for.
+Stored text is never guessed. An unknown version or a damaged text is an error: a run without these
+rules could act against the user's intent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reclaim.model import instant_text
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A text, and who stored it when."""
+    """Text, and by whom and when it was stored."""
 
     text: str
     set_at: datetime
@@ -27,18 +27,18 @@ class StoredText:
 
 @dataclass(frozen=True, slots=True)
 class TextKind:
-    """A kind of text: its name, the versions of it that are known, and how to set it again."""
+    """Kind of text: its name, supported version, and how to set it again."""
 
     noun: str
     """As in ``the policy``."""
     field: str
-    """The name of the text in the document."""
+    """Name of the text in the document."""
     version: int
-    """Grows whenever such a text can say something that an older Reclaim does not know."""
+    """Incremented whenever a text can contain rules unknown to older versions of Reclaim."""
     set_again: str
 
     def encode(self, stored: StoredText) -> str:
-        """The document to store."""
+        """Return the document to store."""
         return json.dumps(
             {
                 "format": self.version,
@@ -50,7 +50,7 @@ class TextKind:
         )
 
     def decode(self, document: str, *, repository: str) -> StoredText:
-        """The text in a document that was stored with a repository; anything else is an error."""
+        """Return the text in a stored document; fail on any other document."""
         try:
             body = json.loads(document)
         except (ValueError, RecursionError) as error:
@@ -66,7 +66,7 @@ class TextKind:
         text = self._text(body, self.field, repository)
         set_by = self._text(body, "set_by", repository)
         if body.get("sha256") != _hash(text):
-            raise self.damaged(repository, "its text is not the one that was stored")
+            raise self.damaged(repository, "its text does not match the checksum")
         try:
             set_at = datetime.fromisoformat(self._text(body, "set_at", repository))
         except ValueError as error:
@@ -74,13 +74,13 @@ class TextKind:
         return StoredText(text, set_at, set_by)
 
     def damaged(self, repository: str, why: object) -> Corrupt:
-        """The error for a document that cannot be believed."""
+        """Error for a document that cannot be trusted."""
         return Corrupt(
             f"the {self.noun} stored with {repository} is damaged: {why}", hint=self.set_again
         )
 
     def unreadable(self, repository: str, why: object) -> Corrupt:
-        """The error for a text that is whole, and that this version cannot read."""
+        """Error for an intact text that this version cannot read."""
         return Corrupt(
             f"the {self.noun} stored with {repository} cannot be read: {why}", hint=self.set_again
         )

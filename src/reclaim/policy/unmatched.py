@@ -1,4 +1,4 @@
-"""Rules of a policy that are for no ref: a name that was mistyped, or a ref that is gone."""
+"""Rules matching no ref: a mistyped name, or a deleted ref."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from reclaim.policy.rules import Match, Policy
 
 
 def unmatched_rules(policy: Policy, refs: Iterable[Ref]) -> tuple[Match, ...]:
-    """The entries of a policy that match no ref at all, in its order.
+    """Return the entries of a policy matching no ref at all, in policy order.
 
-    One that matches a ref for which an earlier entry decides is not among them.
+    Entries whose refs are all decided by earlier entries are not included.
     """
     known = tuple(refs)
     return tuple(match for match, _ in policy.matches if not any(map(match, known)))
 
 
 def unmatched_sentences(policy: Policy, refs: Iterable[Ref]) -> tuple[str, ...]:
-    """A warning for each of these entries."""
+    """Return a warning for each entry matching no ref."""
     return tuple(
         f"the rule for {match.kind or 'branch or tag'} {match.glob} matches no ref"
         for match in unmatched_rules(policy, refs)

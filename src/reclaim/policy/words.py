@@ -1,4 +1,4 @@
-"""Rules in words, for people who have not read how a policy is written."""
+"""Rules in plain words, for readers new to the policy format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNITS = {"hourly": "hours", "daily": "days", "weekly": "weeks", "monthly": "mont
 
 
 def rules_in_words(rules: Rules, *, now: datetime, noun: str) -> Iterator[tuple[str, Rules]]:
-    """Each rule as a sentence, and as rules that have it alone."""
+    """Yield each rule as a sentence, with a policy of this rule alone."""
     alone = Rules()
     if rules.older_than is not None:
         cutoff = rules.cutoff(now)

@@ -69,7 +69,7 @@ class Progress:
 
 
 class Gauge:
-    """Reads a meter for one stage, from its beginning."""
+    """Reads a meter for a stage, from its beginning."""
 
     def __init__(self, stage: Stage, meter: Meter | None, now: float) -> None:
         self.stage = stage

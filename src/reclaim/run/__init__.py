@@ -1,5 +1,5 @@
-"""Runs: what is planned from a policy, reviewed, and applied to a store.
+"""Runs: plan a deletion under a policy, review the plan, and apply it to a store.
 
-An *expire* run takes snapshots out of history and deletes no bytes. A plan changes nothing; what
-is applied is recorded, so that it can be undone.
+An *expire* run removes snapshots from history and deletes no bytes. Planning is read-only. Every
+apply is recorded, so it can be undone.
 """

@@ -1,4 +1,4 @@
-"""Plan and apply in one go, for every kind of run. What a scheduler runs."""
+"""Plan and apply in a single call, for every kind of run. Intended for schedulers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.apply.finished_plan import is_empty
 from reclaim.run.apply.limits import NO_LIMITS, Limits, review_hint
-from reclaim.run.lifecycle.done_before import DoneBefore
+from reclaim.run.lifecycle.earlier_runs import EarlierRuns
 from reclaim.run.lifecycle.unfinished import finish_unfinished
 from reclaim.run.plan.plan_document import OF_RUNS
 from reclaim.run.plan.planning import PlanOptions, WrittenPlan
@@ -28,43 +28,45 @@ from reclaim.stores.format import QUARANTINE
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """The result of plan and apply in one go. Without ``applied`` there was nothing to collect."""
+    """Result of planning and applying in a single call. ``applied`` is None if the plan was
+    empty."""
 
     plan: WrittenPlan | None
     applied: Applied | None
     note: str = ""
-    """Why nothing was planned."""
+    """Reason why nothing was planned."""
 
 
 def collect(
     store: Store,
     engine: Engine,
     options: PlanOptions,
-    asked: RunRequest = COLLECT_ALL,
+    request: RunRequest = COLLECT_ALL,
     *,
     removal: Removal = DELETE,
     limits: Limits = NO_LIMITS,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Collected:
-    """Plan and apply at once. Whatever stops it is raised: only a finished plan can be empty.
+    """Make a plan and apply it at once. Errors propagate; only a finished plan can be empty.
 
-    An empty plan is not applied. It is recorded as a run that is done, so that one can see that
-    the collector works. A plan that leaves a checkpoint is applied also when it is empty: the next
-    run starts from there. A plan beyond the ``limits`` is refused, and stays to be reviewed.
+    An empty plan is not applied. It is recorded as a finished run, to show an operator the
+    collector works. A plan that leaves a checkpoint is applied even if it is empty, because the
+    next run starts from the checkpoint. A plan beyond the ``limits`` is refused and kept for
+    review.
 
-    A lifecycle run that was cut off after it had promoted what it takes is finished before the
-    next one, or it stops the next one; see ``unfinished``.
+    A lifecycle run interrupted after its promotion is finished before the next run, or stops the
+    next run; see ``unfinished``.
     """
-    before = DoneBefore()
-    if asked.kind is RunKind.LIFECYCLE:
+    before = EarlierRuns()
+    if request.kind is RunKind.LIFECYCLE:
         before = finish_unfinished(store, engine, limits=limits, watcher=watcher, opener=opener)
-    with before.telling():
+    with before.add_to_errors():
         store.clean()
-        leftovers = asked.kind in (RunKind.COLLECT, RunKind.UNCOMMITTED)
+        leftovers = request.kind in (RunKind.COLLECT, RunKind.UNCOMMITTED)
         if leftovers and store.deleted and _is_done_with(store):
             return Collected(None, None)
-        plan = plan_request(store, engine, options, asked, watcher=watcher, opener=opener)
+        plan = plan_request(store, engine, options, request, watcher=watcher, opener=opener)
         made = plan.document
         if not made.leaves_checkpoint and is_empty(made, plan.place, opener):
             where = str(plan.place)
@@ -75,7 +77,7 @@ def collect(
             store,
             engine,
             plan.place,
-            # What was planned a moment ago, whatever lies in its place by now.
+            # The plan made a moment ago, even if the file was replaced since.
             planned=made,
             digest=made.digest,
             removal=removal,
@@ -86,8 +88,8 @@ def collect(
 
 
 def _is_done_with(store: Store) -> bool:
-    """Whether a deleted store has nothing left but the records of what was deleted, and what runs
-    have in quarantine that are still to be purged."""
+    """Whether a deleted store holds only records of its deletion and objects in quarantine that
+    wait for a purge."""
     kept = protected_folders(store)
     collected = pa.array([kind for kind in OF_RUNS if kind != QUARANTINE], pa.string())
     for batch in store.storage.batches(store.format.prefix.rstrip("/")):

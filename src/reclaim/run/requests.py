@@ -1,4 +1,4 @@
-"""Requests: the kinds of runs, and the plan of each."""
+"""Run requests: the kinds of runs, and the function that plans each kind."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
 
 
 class RunKind(StrEnum):
-    """The kind of a run, by the data that it takes."""
+    """Kind of a run, by the data it deletes."""
 
     COLLECT = "collect"
-    """Everything unreferenced, with what expires by the rules."""
+    """Unreferenced objects, and snapshots that expire under the rules."""
     HISTORY_ONLY = "history-only"
-    """Nothing: what expires by the rules leaves the history, and no bytes are deleted."""
+    """No objects: snapshots that expire under the rules leave the history."""
     UNCOMMITTED = "uncommitted"
-    """What was uploaded and is in no commit."""
+    """Uploaded objects without a commit."""
     LIFECYCLE = "lifecycle"
-    """What the stored lifecycle rules match."""
+    """Data matched by the stored lifecycle rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """A kind of run with the options that only this kind has."""
+    """Kind of a run, with the options specific to this kind."""
 
     kind: RunKind = RunKind.COLLECT
     refs: Sequence[str] = ()
-    """Of an edit of the history: only what these reach; everything if there are none."""
+    """History edits: only snapshots reachable from these refs; empty for all refs."""
     branch: str | None = None
-    """Of uncommitted data: that of this branch alone."""
+    """Uncommitted data: only this branch."""
     full: bool = False
-    """Of uncommitted data and lifecycle rules: ignore checkpoints."""
+    """Uncommitted data and lifecycle rules: ignore checkpoints."""
 
 
 COLLECT_ALL = RunRequest()
@@ -50,26 +50,26 @@ def plan_request(
     store: Store,
     engine: Engine,
     options: PlanOptions,
-    asked: RunRequest = COLLECT_ALL,
+    request: RunRequest = COLLECT_ALL,
     *,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> WrittenPlan:
-    """Make the plan of a kind of run; changes nothing. No other kind is loaded."""
-    match asked.kind:
+    """Make the plan of a run. Read-only. Modules of other kinds are not loaded."""
+    match request.kind:
         case RunKind.HISTORY_ONLY:
             from reclaim.run.plan.history_only import plan_history
 
-            return plan_history(store, options, refs=asked.refs, watcher=watcher, opener=opener)
+            return plan_history(store, options, refs=request.refs, watcher=watcher, opener=opener)
         case RunKind.UNCOMMITTED:
             from reclaim.run.uncommitted.planning import UncommittedOptions, plan_uncommitted
 
-            how = UncommittedOptions(asked.full, asked.branch)
-            return plan_uncommitted(store, engine, options, how, watcher=watcher, opener=opener)
+            choices = UncommittedOptions(request.full, request.branch)
+            return plan_uncommitted(store, engine, options, choices, watcher=watcher, opener=opener)
         case RunKind.LIFECYCLE:
             from reclaim.run.lifecycle.planning import LifecycleOptions, plan_lifecycle
 
-            rules = LifecycleOptions(find_lifecycle(store).policy, full=asked.full)
+            rules = LifecycleOptions(find_lifecycle(store).policy, full=request.full)
             return plan_lifecycle(store, engine, rules, options, watcher=watcher, opener=opener)
         case RunKind.COLLECT:
             from reclaim.run.plan.planning import make_plan
@@ -77,9 +77,9 @@ def plan_request(
             return make_plan(store, engine, options, watcher=watcher, opener=opener)
 
 
-def find_skip_reason(store: Store, asked: RunRequest, options: PlanOptions) -> str:
-    """Why a kind of run has nothing to do in a store among many; "" if it may have."""
-    match asked.kind:
+def find_skip_reason(store: Store, request: RunRequest, options: PlanOptions) -> str:
+    """Reason to skip a store, for commands that run on many stores; "" to run on it."""
+    match request.kind:
         case RunKind.HISTORY_ONLY if store.deleted:
             return "it was deleted, and has no history"
         case RunKind.HISTORY_ONLY if options.policy.empty:

@@ -1,14 +1,13 @@
-"""Storage: objects in local folders, S3, GCS and Azure, behind one small door (``base``).
+"""Storage: objects in local folders, S3, GCS and Azure, behind the interface in ``base``.
 
 An *object* has an address relative to the root of its storage. A *key range* is a piece of a
-folder's listing. *Buckets* are what obstore does not
-ask of S3: versions, delete markers, odd keys.
+folder's listing. *Buckets* add S3 features missing in obstore: versions, delete markers, odd keys.
 """
 
-from reclaim.storage.base import LISTED, LastCheck, Payload, Storage, SwapsObjects, unchecked
+from reclaim.storage.base import LISTED, LastCheck, Payload, Storage, SwapsObjects, no_check
 from reclaim.storage.key_range import KeyRange, spread
+from reclaim.storage.leftover_folders import is_leftover
 from reclaim.storage.objects import PIECE, ObjectStorage, make_folder
-from reclaim.storage.relics import is_relic
 from reclaim.storage.translation import translated
 
 __all__ = [
@@ -20,9 +19,9 @@ __all__ = [
     "Payload",
     "Storage",
     "SwapsObjects",
-    "is_relic",
+    "is_leftover",
     "make_folder",
+    "no_check",
     "spread",
     "translated",
-    "unchecked",
 ]

@@ -14,8 +14,8 @@ Payload = bytes | Iterator[bytes]
 LastCheck = Callable[[], None]
 
 
-def unchecked() -> None:
-    """The last check of whoever has nothing to check."""
+def no_check() -> None:
+    """Default last check: accept."""
 
 
 LISTED = pa.schema(
@@ -25,24 +25,24 @@ LISTED = pa.schema(
         pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
     ]
 )
-"""A listing: the columns that every object has."""
+"""A listing: the columns of every object."""
 
 
 @runtime_checkable
 class SwapsObjects(Protocol):
-    """A storage in which an object can be replaced if nobody else has replaced it."""
+    """A storage that replaces an object only if nobody else has replaced it."""
 
     @property
     def swaps_atomically(self) -> bool:
-        """Whether nobody can come in between; on a local disk somebody can, for a moment."""
+        """Return whether the swap is atomic; on a local disk there is a short gap."""
         ...
 
     def get_version(self, address: str) -> tuple[bytes, str]:
-        """An object, and the version of it that this is."""
+        """Return an object and its version."""
         ...
 
     def swap(self, address: str, data: bytes, *, version: str) -> None:
-        """Write an object in the place of a version of it; a ``Conflict`` if it has another."""
+        """Replace a version of an object; raise ``Conflict`` if it has another version."""
         ...
 
 
@@ -50,14 +50,15 @@ class Storage(Protocol):
     """The interface to object storage."""
 
     url: str
-    """Where the root is, without credentials."""
+    """URL of the root, without credentials."""
     at_once: int
-    """How many requests it is worth to have on the way at the same time."""
+    """Useful number of parallel requests."""
     reads_at_once: int
-    """The same of reads of small objects, which wait for their answers and do little else."""
+    """Useful number of parallel reads of small objects, which mostly wait for answers."""
 
     def put(self, address: str, data: Payload, *, create: bool = False) -> None:
-        """Write an object whole. With ``create`` an existing one is an ``AlreadyExists``."""
+        """Write an object atomically. With ``create``, raise ``AlreadyExists`` for an existing
+        object."""
         ...
 
     def get(self, address: str) -> bytes: ...
@@ -67,37 +68,37 @@ class Storage(Protocol):
         ...
 
     def stream(self, address: str) -> Iterator[bytes]:
-        """The object's bytes in pieces, for objects that need not fit in memory."""
+        """Yield the bytes of an object in pieces, for objects larger than memory."""
         ...
 
     def reader(self, address: str) -> BinaryIO:
-        """An object as a file, of which only what is asked for is read."""
+        """Open an object as a file; only the requested bytes are read."""
         ...
 
     def head(self, address: str) -> StoredObject: ...
 
     def list(self, prefix: str = "", *, after: str = "", until: str = "") -> Iterator[StoredObject]:
-        """Every object below a folder, in no promised order; odd addresses are among them.
+        """Yield every object below a folder in any order, odd addresses included.
 
-        With boundaries those alone that a ``KeyRange`` has.
+        With boundaries, only those in the ``KeyRange``.
         """
         ...
 
     def batches(
         self, prefix: str = "", *, after: str = "", until: str = ""
     ) -> Iterator[pa.RecordBatch]:
-        """The objects of ``list``, as batches of ``LISTED``: for prefixes with very many.
+        """Yield the objects of ``list`` as batches of ``LISTED``, for very many objects.
 
-        In a folder on a disk also what uploads left there that were killed.
+        In a folder on a disk, also leftovers of killed uploads.
         """
         ...
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
-        """The folders directly below a folder, and the objects there."""
+        """Return the folders and the objects directly below a folder."""
         ...
 
     def copy(self, source: str, target: str) -> None:
-        """Copy inside the storage, without moving the bytes through this process."""
+        """Copy inside the storage, without moving bytes through this process."""
         ...
 
     def move(
@@ -107,42 +108,44 @@ class Storage(Protocol):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
-        """Move an object inside the storage; the source goes only when the target is whole.
+        """Move an object inside the storage; the source is deleted only after the target is
+        complete.
 
-        With ``fresh`` it counts as written then; where moving is copying it is written now anyway.
+        With ``fresh`` the object counts as written at this time; where a move is a copy, it is
+        written now anyway.
 
-        ``last_check`` is asked right before the source goes. If it raises, the source stays; where
-        moving is copying, the copy stays too.
+        ``last_check`` is called right before the source is deleted. If it raises, the source stays;
+        where a move is a copy, the copy stays, too.
         """
         ...
 
     def delete(self, address: str) -> None:
-        """Delete an object; one that is not there counts as deleted."""
+        """Delete an object; a missing object counts as deleted."""
         ...
 
     def delete_page(self, addresses: Sequence[str]) -> None:
-        """Delete several objects in few requests, asking once.
+        """Delete several objects in few requests, without retries.
 
-        An error says nothing of the single objects: any of them may be gone or still there, and
-        one that was not there is an error too.
+        An error says nothing about single objects: each may be deleted or not. A missing object is
+        an error, too.
         """
         ...
 
     def same(self, first: str, second: str) -> bool:
-        """Whether the first object can stand for the second: it holds the same bytes."""
+        """Return whether the first object can replace the second: both hold the same bytes."""
         ...
 
     def flush(self, addresses: Iterable[str]) -> None:
-        """Make written objects survive a power cut, where the storage does not do so itself."""
+        """Make written objects survive a power cut, if the storage does not by itself."""
         ...
 
     def flush_moved(self, addresses: Iterable[str]) -> None:
-        """Make moves survive a power cut; the bytes of what was moved lasted before."""
+        """Make moves survive a power cut; the bytes of moved objects were durable before."""
         ...
 
     def drop_folder(self, folder: str) -> None:
-        """Remove a folder in which nothing is. Where folders are only parts of names, or if
-        something is in it, nothing happens."""
+        """Remove an empty folder. Do nothing if it is not empty, or if folders are only parts of
+        names."""
         ...

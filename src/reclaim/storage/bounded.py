@@ -1,8 +1,7 @@
-"""Listings that end: the keys of a range, from a storage that lists from some key on.
+"""Bounded listings: the keys of a range, from a storage that lists from a key on.
 
-Where a range ends is known by the first key beyond it, which holds only if the storage lists keys
-in order. So the order is watched, and a storage that has none is refused: what a listing leaves
-out without a word could count as missing.
+A range ends at the first key beyond it, if the storage lists keys in order. So the order is
+checked, and an unordered storage is refused: keys it leaves out could count as missing.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from reclaim.storage.key_range import KeyRange
 
 
 class Bounded:
-    """The keys of one range while they are listed; ``ended`` once there can be no more of them.
+    """The keys of a range while they are listed; ``ended`` once there can be no more.
 
-    Only names directly in the folder tell: some storages list what is in a folder inside it where
-    the folder's own name stands.
+    Only names directly in the folder are compared: some storages list the contents of a subfolder
+    at the position of its name.
     """
 
     def __init__(self, keys: KeyRange) -> None:
@@ -31,10 +30,10 @@ class Bounded:
 
     @property
     def offset(self) -> str | None:
-        """The key after which a storage is asked to list: one just before the range begins.
+        """The key after which the storage lists: just before the range begins.
 
-        A storage that lists folder by folder would otherwise leave out a folder whose name is the
-        boundary itself, and whose keys all come after it.
+        Otherwise a storage listing folder by folder would leave out a folder named like the
+        boundary, whose keys all come after it.
         """
         head, last = self._keys.after[:-1], self._keys.after[-1:]
         if not last:
@@ -43,7 +42,7 @@ class Bounded:
         return f"{head}{before}~~~~" if before > " " else None
 
     def has(self, key: str) -> bool:
-        """Whether a key that was listed is of the range."""
+        """Return whether a listed key is in the range."""
         if not self._keys.until:
             return key > self._keys.after
         if "/" not in key[len(self._folder) :]:
@@ -59,7 +58,7 @@ class Bounded:
                 return
 
     def only(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch that are of the range."""
+        """Return the rows of a batch in the range."""
         keys, address = self._keys, batch.column("address")
         if not batch.num_rows or not (keys.after or keys.until):
             return batch
@@ -79,7 +78,7 @@ class Bounded:
         return batch if pc.all(inside).as_py() else batch.filter(inside)
 
     def _direct(self, address: pa.Array) -> pa.Array:
-        """The addresses of what lies directly in the folder."""
+        """Return the addresses directly in the folder."""
         import pyarrow.compute as pc
 
         below = pc.utf8_slice_codeunits(address, len(self._folder))
@@ -93,5 +92,5 @@ class Bounded:
     def _refusal(self) -> Refused:
         return Refused(
             f"the storage does not list the keys of {self._keys.prefix} in order",
-            hint="a listing that is shared between tasks could leave some out; nothing was deleted",
+            hint="a listing shared between tasks could miss keys; nothing was deleted",
         )

@@ -1,7 +1,7 @@
-"""Buckets through boto3: what obstore does not ask of S3, such as versions and odd keys.
+"""Buckets through boto3: S3 features missing in obstore, such as versions and odd keys.
 
-A delete in a bucket that keeps versions writes a *marker* over the object, and its bytes stay as a
-noncurrent version until they are deleted by the version's id.
+A delete in a versioned bucket writes a *marker* over the object. Its bytes stay as a noncurrent
+version until deleted by version id.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from reclaim.urls import is_odd
 
 ENABLED = "enabled"
 NULL_VERSION = "null"
-"""The id of what a bucket wrote that did not keep versions; there is one for each object."""
+"""The version id of objects written without versioning; at most one for each object."""
 PIECE = 8 * 1024 * 1024
 LARGEST_COPY = 5 * 1024**3
-"""More than this S3 does not copy in one request."""
+"""Largest object S3 copies in a single request."""
 COPIED_PART = 1024**3
 MANY = 64
-"""So many folders are enough to share the work of listing them."""
+"""Folders enough to share the work of listing them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of an object, or a marker that it was deleted."""
+    """A version of an object, or a delete marker."""
 
     address: str
     id: str
@@ -45,7 +45,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """An upload in parts that was not finished. Its parts take space, and no listing shows them."""
+    """An unfinished multipart upload. Its parts take space, and no listing shows them."""
 
     address: str
     id: str
@@ -63,25 +63,25 @@ class Bucket:
         self._client = client
 
     def versioning(self) -> str:
-        """``enabled``, ``suspended``, or "" for a bucket that never kept versions."""
+        """``enabled``, ``suspended``, or "" for a bucket that was never versioned."""
         with _translated(f"the versioning of {self.name}"):
-            found = self._client.get_bucket_versioning(Bucket=self.name)
-        return str(found.get("Status") or "").lower()
+            answer = self._client.get_bucket_versioning(Bucket=self.name)
+        return str(answer.get("Status") or "").lower()
 
     def locked(self) -> bool:
-        """Whether it has an object lock, under which versions cannot be deleted."""
+        """Whether the bucket has an object lock, which prevents deletes of versions."""
         from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
         try:
-            found = self._client.get_object_lock_configuration(Bucket=self.name)
+            answer = self._client.get_object_lock_configuration(Bucket=self.name)
         except ClientError:
-            # A bucket without a lock answers with an error; so do storages that have none.
+            # A bucket without a lock answers with an error; so do storages without this feature.
             return False
-        told = found.get("ObjectLockConfiguration", {})
-        return bool(told.get("ObjectLockEnabled") == "Enabled")
+        lock = answer.get("ObjectLockConfiguration", {})
+        return bool(lock.get("ObjectLockEnabled") == "Enabled")
 
     def objects(self, prefix: str, *, after: str = "") -> Iterator[StoredObject]:
-        """Every object whose address begins with a prefix, from one on, whatever its key is."""
+        """Yield every object with a prefix, after an address, whatever its key."""
         begin = {"StartAfter": self._root + after} if after else {}
         pages = self._client.get_paginator("list_objects_v2")
         with _translated(f"the objects below {prefix!r}"):
@@ -89,7 +89,7 @@ class Bucket:
                 yield from self._stored(page)
 
     def inside(self, prefix: str) -> tuple[list[str], list[StoredObject]]:
-        """The folders and objects directly below a prefix; odd folders end with their ``/``."""
+        """Return the folders and objects directly below a prefix; odd folders end with ``/``."""
         folders: list[str] = []
         objects: list[StoredObject] = []
         pages = self._client.get_paginator("list_objects_v2")
@@ -109,15 +109,15 @@ class Bucket:
             yield StoredObject(address, row["Size"], row["LastModified"], etag)
 
     def versions(self, prefix: str) -> Iterator[Version]:
-        """All versions and markers below a prefix, the newest of each object first."""
+        """Yield all versions and markers below a prefix, newest first for each object."""
         pages = self._client.get_paginator("list_object_versions")
         with _translated(f"the versions below {prefix}"):
             for page in pages.paginate(Bucket=self.name, Prefix=self._root + prefix):
-                found = [(row, False) for row in page.get("Versions", ())]
-                found += [(row, True) for row in page.get("DeleteMarkers", ())]
-                found.sort(key=lambda one: one[0]["LastModified"], reverse=True)
-                found.sort(key=lambda one: (one[0]["Key"], not one[0]["IsLatest"]))
-                for row, marker in found:
+                rows = [(row, False) for row in page.get("Versions", ())]
+                rows += [(row, True) for row in page.get("DeleteMarkers", ())]
+                rows.sort(key=lambda pair: pair[0]["LastModified"], reverse=True)
+                rows.sort(key=lambda pair: (pair[0]["Key"], not pair[0]["IsLatest"]))
+                for row, marker in rows:
                     yield Version(
                         row["Key"][len(self._root) :],
                         row["VersionId"],
@@ -128,26 +128,26 @@ class Bucket:
                     )
 
     def versions_of(self, address: str) -> list[Version]:
-        """All versions and markers of one object, the newest first."""
+        """Return all versions and markers of an object, newest first."""
         return [version for version in self.versions(address) if version.address == address]
 
     def current(self, address: str) -> Version | None:
-        """The version of an object that is current, unless it is deleted."""
+        """Return the current version of an object, or None if it is deleted."""
         from botocore.exceptions import ClientError
 
         with _translated(f"the version of {address}"):
             try:
-                found = self._client.head_object(Bucket=self.name, Key=self._root + address)
+                head = self._client.head_object(Bucket=self.name, Key=self._root + address)
             except ClientError as error:
                 if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") == 404:
                     return None
                 raise
-        etag = (found.get("ETag") or "").strip('"')
-        version = found.get("VersionId") or NULL_VERSION
-        return Version(address, version, found["ContentLength"], True, False, etag)
+        etag = (head.get("ETag") or "").strip('"')
+        version = head.get("VersionId") or NULL_VERSION
+        return Version(address, version, head["ContentLength"], True, False, etag)
 
     def cover(self, addresses: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-        """Write delete markers over objects: the id of each marker, and what failed, by address."""
+        """Write delete markers over objects. Return marker ids and failures, by address."""
         named = [{"Key": self._root + address} for address in addresses]
         with _translated(f"markers in {self.name}"):
             answer = self._client.delete_objects(
@@ -160,25 +160,25 @@ class Bucket:
         }
         said = {row["Key"][len(self._root) :]: row["Message"] for row in answer.get("Errors", ())}
         failed = {
-            address: said.get(address, "the bucket did not say which marker covers it")
+            address: said.get(address, "the bucket returned no marker for it")
             for address in addresses
             if address not in markers
         }
         return markers, failed
 
     def uncover(self, markers: Mapping[str, str]) -> None:
-        """Take delete markers off, by their ids."""
+        """Remove delete markers by id."""
         self.delete(
             [Version(address, marker, 0, True, True) for address, marker in markers.items()]
         )
 
     def folders(self, folder: str) -> tuple[list[str], bool]:
-        """The folders directly below one, and whether it has objects of its own as well.
+        """Return the folders directly below a folder, and whether it has objects of its own.
 
-        Folders in which nothing is current are there too.
+        Folders without current versions are included.
         """
         pages = self._client.get_paginator("list_object_versions")
-        found: list[str] = []
+        names: list[str] = []
         with _translated(f"the folders below {folder}"):
             for page in pages.paginate(
                 Bucket=self.name, Prefix=f"{self._root}{folder}/", Delimiter="/"
@@ -186,11 +186,11 @@ class Bucket:
                 if page.get("Versions") or page.get("DeleteMarkers"):
                     return [], True
                 for row in page.get("CommonPrefixes", ()):
-                    found.append(row["Prefix"][len(self._root) :].removesuffix("/"))
-        return found, False
+                    names.append(row["Prefix"][len(self._root) :].removesuffix("/"))
+        return names, False
 
     def same(self, first: Version, second: Version) -> bool:
-        """Whether two versions hold the same bytes; reads both if their sizes are the same."""
+        """Return whether two versions hold the same bytes; reads both if their sizes match."""
         if first.size != second.size:
             return False
         return self._digest(first) == self._digest(second)
@@ -205,14 +205,14 @@ class Bucket:
         return digest.digest()
 
     def get(self, version: Version) -> bytes:
-        """The bytes of a version."""
+        """Return the bytes of a version."""
         key = self._root + version.address
         with _translated(f"the bytes of {version.address}"):
             answer = self._client.get_object(Bucket=self.name, Key=key, VersionId=version.id)
             return bytes(answer["Body"].read())
 
     def renew(self, version: Version) -> str | None:
-        """Make a version the current one, as if it were written now; its new id, if it is told."""
+        """Make a version current, as if written now. Return the new version id, if known."""
         return self._copy(version.address, version.address, version.size, VersionId=version.id)
 
     def copy(self, source: str, target: str, size: int) -> None:
@@ -225,8 +225,8 @@ class Bucket:
         with _translated(f"a copy of {source}"):
             if size <= LARGEST_COPY:
                 answer = self._client.copy_object(Bucket=self.name, Key=key, CopySource=origin)
-                told: str | None = answer.get("VersionId")
-                return told
+                version_id: str | None = answer.get("VersionId")
+                return version_id
             from boto3.s3.transfer import TransferConfig  # type: ignore[import-untyped]
 
             parts = TransferConfig(
@@ -236,7 +236,7 @@ class Bucket:
             return None
 
     def uploads(self, prefix: str) -> Iterator[Upload]:
-        """The uploads below a prefix that were begun and not finished."""
+        """Yield unfinished uploads below a prefix."""
         pages = self._client.get_paginator("list_multipart_uploads")
         with _translated(f"the uploads below {prefix}"):
             for page in pages.paginate(Bucket=self.name, Prefix=self._root + prefix):
@@ -251,22 +251,24 @@ class Bucket:
         return sum(part["Size"] for page in parts for part in page.get("Parts", ()))
 
     def abort(self, upload: Upload) -> None:
-        """Give an upload up, which frees its parts."""
+        """Abort an upload, which frees its parts."""
         with _translated(f"the end of the upload of {upload.address}"):
             self._client.abort_multipart_upload(
                 Bucket=self.name, Key=self._root + upload.address, UploadId=upload.id
             )
 
     def delete(self, versions: Sequence[Version]) -> None:
-        """Delete versions for good, or markers, which brings back what they covered."""
+        """Permanently delete versions, or markers, which uncovers the versions below them."""
         if not versions:
             return
-        named = [{"Key": self._root + one.address, "VersionId": one.id} for one in versions]
+        named = [
+            {"Key": self._root + version.address, "VersionId": version.id} for version in versions
+        ]
         with _translated(f"{len(named)} versions in {self.name}"):
-            told = self._client.delete_objects(
+            answer = self._client.delete_objects(
                 Bucket=self.name, Delete={"Objects": named, "Quiet": True}
             )
-        _check_deleted(told)
+        _check_deleted(answer)
 
 
 def _check_deleted(answer: Mapping[str, Any]) -> None:
@@ -277,26 +279,26 @@ def _check_deleted(answer: Mapping[str, Any]) -> None:
 
 
 def folders(url: str, prefix: str) -> list[str]:
-    """Folders that together hold every version below a prefix, none inside another.
+    """Return disjoint folders that hold every version below a prefix.
 
-    A listing would not do: it leaves out folders of which everything was deleted.
+    A plain listing is not enough: it leaves out folders with all objects deleted.
     """
     bucket = open_bucket(url)
     whole: list[str] = []
-    found = [prefix.rstrip("/")]
-    while found and len(found) < MANY:
+    names = [prefix.rstrip("/")]
+    while names and len(names) < MANY:
         below: list[str] = []
-        for folder in found:
+        for folder in names:
             inside, holds = bucket.folders(folder)
             if holds:
                 whole.append(folder)
             below += inside
-        found = below
-    return [*whole, *found]
+        names = below
+    return [*whole, *names]
 
 
 def noncurrent(url: str, within: Iterable[str]) -> tuple[int, int]:
-    """The noncurrent versions below some folders: how many, and their bytes."""
+    """Return the number and bytes of noncurrent versions below some folders."""
     count = size = 0
     for folder in within:
         for version in open_bucket(url).versions(f"{folder}/"):
@@ -307,13 +309,13 @@ def noncurrent(url: str, within: Iterable[str]) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def open_bucket(url: str) -> Bucket:
-    """The bucket of a storage on S3, opened once for each process."""
+    """Open the bucket of a storage on S3, once for each process."""
     try:
         import boto3  # type: ignore[import-untyped]
         from botocore.config import Config  # type: ignore[import-untyped]
     except ImportError as error:
         raise InvalidInput(
-            "the versions and the odd keys of a bucket cannot be asked for without boto3",
+            "versions and odd keys of a bucket need boto3",
             hint="install it with: pip install 'reclaim[s3]'",
         ) from error
     endpoint = os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT")
@@ -324,7 +326,7 @@ def open_bucket(url: str) -> Bucket:
 
 
 def versioning(url: str) -> str | None:
-    """Whether a storage keeps versions (see ``Bucket.versioning``); None if it cannot be asked."""
+    """Return the versioning of a storage (see ``Bucket.versioning``); None if unknown."""
     if not url.startswith("s3://"):
         return ""
     try:
@@ -340,4 +342,4 @@ def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except (BotoCoreError, ClientError) as error:
-        raise StorageUnavailable(f"cannot ask for {what}: {error}") from error
+        raise StorageUnavailable(f"the request for {what} failed: {error}") from error

@@ -1,4 +1,4 @@
-"""The clock of a storage, which the time of a probe tells."""
+"""The clock of a storage, read from the time of a probe object."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from reclaim.storage.base import Storage
 
 
 def check_clock(storage: Storage, probe: str, now: datetime) -> None:
-    """Refuse to judge ages by a clock that is not the storage's. ``probe`` is a free address."""
+    """Refuse a machine clock that differs from the storage's. ``probe`` is a free address."""
     storage.put(probe, b"")
-    told = storage.head(probe).last_modified
+    storage_time = storage.head(probe).last_modified
     storage.delete(probe)
-    if abs(told - now) > SAFETY.clock_skew:
+    if abs(storage_time - now) > SAFETY.clock_skew:
         raise ClockSkew(
-            f"this machine's clock says {now:%F %T} UTC and the storage's {told:%F %T} UTC",
+            f"this machine's clock says {now:%F %T} UTC and the storage's {storage_time:%F %T} UTC",
             hint="set the clock; ages cannot be judged otherwise",
         )

@@ -1,6 +1,6 @@
-"""Parquet files whose names end with what they must hash to, before the suffix.
+"""Parquet files whose names end with their hash, before the suffix.
 
-Whoever is given only the names can tell that a file is as it was written.
+The name alone is enough to verify a file.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOSTLY_DIFFERENT = ("address", "path", "paths")
 
 
 def write(storage: Storage, stem: str, table: pa.Table) -> tuple[str, str]:
-    """Write a file whose name begins with ``stem``; its address and its SHA-256."""
+    """Write a file whose name begins with ``stem``. Return its address and SHA-256."""
     data = encode(table)
     digest = hashlib.sha256(data).hexdigest()
     address = f"{stem}-{digest}.parquet"
@@ -27,19 +27,19 @@ def write(storage: Storage, stem: str, table: pa.Table) -> tuple[str, str]:
 
 
 def read(storage: Storage, address: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """The rows of a file; refused unless it has the hash that its name says."""
+    """Return the rows of a file. A file that does not match the hash in its name is refused."""
     data = storage.get(address)
     stem = address.rpartition(".")[0]
     if not stem.endswith(f"-{hashlib.sha256(data).hexdigest()}"):
         raise PlanRefused(
             f"the file {address} was changed after it was written",
-            hint="nothing was deleted; see who writes there, then run it again",
+            hint="nothing was deleted; find out who writes there, then run it again",
         )
     return decode(data, address, columns)
 
 
 def encode(table: pa.Table, *, decoded: bool = False) -> bytes:
-    """A table as the bytes of a Parquet file; ``decoded``: who reads it need not know of codes."""
+    """Encode a table as Parquet; with ``decoded``, readers get plain values in place of codes."""
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
@@ -53,7 +53,7 @@ def encode(table: pa.Table, *, decoded: bool = False) -> bytes:
 
 
 def _repeated(schema: pa.Schema) -> Iterator[str]:
-    """The columns that may have the same value often. To look for it in others takes its time."""
+    """Yield the columns likely to repeat values. Looking for repetition elsewhere takes time."""
     for field in schema:
         if field.name not in MOSTLY_DIFFERENT:
             yield f"{field.name}.list.element" if pa.types.is_list(field.type) else field.name
@@ -62,7 +62,7 @@ def _repeated(schema: pa.Schema) -> Iterator[str]:
 def decode(
     data: bytes, address: str, columns: Sequence[str] | None = None, *, coded: Sequence[str] = ()
 ) -> pa.Table:
-    """The rows in the bytes of a Parquet file; ``address`` is named when it cannot be read.
+    """Decode the rows of a Parquet file; ``address`` is for error messages.
 
     The values of the columns ``coded`` come as codes.
     """

@@ -1,7 +1,6 @@
-"""Key ranges: the pieces that a listing is cut into, so that many tasks can share one folder.
+"""Key ranges: pieces of a listing, so several tasks can share a folder.
 
-Keys are compared as text, one character after the other, which is the order in which object
-storages list them.
+Keys are compared as text, character by character, the order in which object storages list them.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from itertools import groupby, pairwise
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The keys below the folder ``prefix`` that come after ``after``, up to ``until``.
+    """The keys below the folder ``prefix`` after ``after``, up to ``until``.
 
-    A key that is ``until`` itself belongs to the range, one that is ``after`` itself does not, so
-    that the ranges of a folder meet without a gap. An empty boundary is none. Boundaries are whole
-    keys. They should be short and have letters and digits only below the folder: then storages
-    that list folder by folder agree on the order as well.
+    The key ``until`` belongs to the range, the key ``after`` does not, so the ranges of a folder
+    meet without a gap. An empty boundary is open. Boundaries are whole keys. Keep them short, with
+    only letters and digits below the folder: then storages that list folder by folder use the same
+    order.
     """
 
     prefix: str
@@ -29,7 +28,7 @@ class KeyRange:
         return key > self.after and (not self.until or key <= self.until)
 
     def names(self, folder: str) -> tuple[str, str] | None:
-        """The boundaries for what follows the path of a folder; None if all of it is outside."""
+        """Return the boundaries for names below a folder; None if the whole folder is outside."""
         after = before = ""
         if self.after.startswith(folder):
             after = self.after[len(folder) :]
@@ -43,9 +42,9 @@ class KeyRange:
 
 
 def spread(folder: str, alphabet: str, pieces: int) -> Iterator[KeyRange]:
-    """The ranges of one flat folder whose names are random and begin with letters of an alphabet.
+    """Yield the ranges of a flat folder with random names, beginning with letters of an alphabet.
 
-    Together they hold every key of the folder, also keys that begin otherwise.
+    Together they hold every key of the folder, even keys with other beginnings.
     """
     letters = sorted(set(alphabet))
     depth, combinations = 1, len(letters)
@@ -70,10 +69,10 @@ def _word(number: int, letters: Sequence[str], depth: int) -> str:
 def shares(
     ranges: Iterable[KeyRange], tasks: int, *, pieces: int | None = None
 ) -> list[list[KeyRange]]:
-    """Ranges dealt out to at most so many tasks.
+    """Deal ranges out to a number of tasks.
 
-    Ranges of one folder that meet are put together, until there is one of them for each task, or
-    as many as ``pieces``: a folder on a disk has to be looked through for each of its ranges.
+    Adjacent ranges of a folder are merged, down to a range for each task, or to ``pieces`` ranges:
+    a folder on a disk is read completely for each of its ranges.
     """
     dealt = [
         merged

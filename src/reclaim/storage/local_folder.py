@@ -1,10 +1,9 @@
-"""A folder on a disk whose links are never followed, neither by a listing nor by a change.
+"""A folder on a disk, accessed without following links.
 
-Every path is walked from a handle on the folder, one part after the other, and the last step is
-taken on the handle that was reached. So nobody can put a link in between a check and its use.
-A link that is found on the way or in a listing is refused by name, and so is, in a listing, a
-mount, and a file whose date is none. The folder itself may be reached through links, and the
-folders directly below it may be mounts.
+Every path is walked from a handle on the folder, part by part, and the last step uses the handle
+reached. So nobody can insert a link between check and use. Links are refused by name, on a path and
+in listings; listings also refuse mounts, and files with invalid dates. The folder itself may be
+reached through links, and its direct subfolders may be mounts.
 """
 
 from __future__ import annotations
@@ -26,31 +25,31 @@ from typing import NamedTuple
 
 from reclaim.clock import to_micros
 from reclaim.errors import Corrupt, InvalidInput, StorageUnavailable, UnsafeFolder
-from reclaim.storage.base import LastCheck, unchecked
+from reclaim.storage.base import LastCheck, no_check
 from reclaim.storage.key_range import KeyRange
 from reclaim.storage.mounts import check_mounts
 
 LISTED_AT_ONCE = 10_000
 SORTED_AT_ONCE = 250_000
-"""So many files of a folder are looked at in the order in which they are on the disk."""
+"""Files of a folder sorted by position on disk at a time."""
 COPIED_AT_ONCE = 1 << 20
 """Bytes."""
 UNLINKERS = 8
 SHARED = 32
-"""So many files of one folder are worth to be deleted by several threads."""
+"""Least number of files in a folder worth deleting with several threads."""
 
 FIRST_DATE, LAST_DATE = (to_micros(datetime(year, 1, 1, tzinfo=UTC)) for year in (1000, 9000))
-"""Dates of files that can be reckoned with: with any margin added they are dates still."""
+"""Bounds of valid file dates: any margin can be added to them without overflow."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NO_NAMES = frozenset(("", ".", ".."))
 _UPLOAD = re.compile(r"#[0-9]+$")
-"""The end of a name that an upload has until it is whole, and that one keeps which was killed.
-Only listings for a run show such files."""
+"""The suffix of a file name during an upload; leftovers of killed uploads keep it. Only listings
+for runs show such files."""
 
 
 class Files(NamedTuple):
-    """Files as columns: the address, the size, and the microsecond of the last change."""
+    """Files as columns: address, size, and time of the last change in microseconds."""
 
     addresses: list[str]
     sizes: list[int]
@@ -58,14 +57,14 @@ class Files(NamedTuple):
 
 
 class LocalFolder:
-    """A folder, of which addresses are relative paths with ``/`` between their parts."""
+    """A folder; addresses are relative paths with ``/`` as separator."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     @contextmanager
     def open(self, folder: str = "", *, create: bool = False) -> Iterator[int]:
-        """A handle on a folder inside this one, for calls that take a ``dir_fd``."""
+        """Open a handle on a subfolder, for calls with ``dir_fd``."""
         handle = self._walk(folder, create=create)
         try:
             yield handle
@@ -75,13 +74,12 @@ class LocalFolder:
     def files(
         self, folder: str = "", *, after: str = "", until: str = "", uploads: bool = False
     ) -> Iterator[Files]:
-        """Every file below a folder, with its folders; a few thousand at a time.
+        """Yield every file below a folder, with its folders; a few thousand at a time.
 
-        With ``uploads`` also those that are not whole yet, or never will be.
+        With ``uploads``, also unfinished uploads.
 
-        What is neither a file nor a folder, such as a socket, is left out. What goes while it is
-        listed was not there. Of what lies outside the boundaries (see ``KeyRange``) no more than
-        the name is looked at.
+        Anything but files and folders, such as a socket, is left out, and so are files deleted
+        during the listing. Outside the boundaries (see ``KeyRange``) only names are read.
         """
         listed = Files([], [], [])
         keys = KeyRange(folder.strip("/"), after, until)
@@ -94,31 +92,33 @@ class LocalFolder:
             yield listed
 
     def inside(self, folder: str = "") -> tuple[list[str], Files]:
-        """The folders directly below a folder, and the files there."""
-        whole, rest = Files([], [], []), Files([], [], [])
+        """Return the folders and the files directly below a folder."""
+        whole, remainder = Files([], [], []), Files([], [], [])
         folders: list[str] = []
         within = folder.strip("/")
         check_mounts(self.path, within, inner_allowed=True)
         with suppress(FileNotFoundError, NotADirectoryError):
-            for listed in chain(self._scan(within, rest, folders, KeyRange(within)), [rest]):
+            for listed in chain(
+                self._scan(within, remainder, folders, KeyRange(within)), [remainder]
+            ):
                 whole.addresses.extend(listed.addresses)
                 whole.sizes.extend(listed.sizes)
                 whole.changed.extend(listed.changed)
         return sorted(folders), whole
 
     def status(self, address: str) -> os.stat_result:
-        """The system's status of a file."""
+        """Return the system's status of a file."""
         folder, name = _split(address)
         with self.open(folder) as handle:
             return self._status(handle, address, name)
 
     def delete(self, addresses: Sequence[str]) -> None:
-        """Delete files; those that are not there count as deleted."""
+        """Delete files; missing files count as deleted."""
         folders: dict[str, list[str]] = {}
         for address in addresses:
             folder, name = _split(address)
             folders.setdefault(folder, []).append(name)
-        # On a disk a delete is a wait, and threads wait at the same time.
+        # On a disk a delete is a wait, and threads wait in parallel.
         work: list[Callable[[], None]] = []
         for folder, names in folders.items():
             if len(names) < SHARED:
@@ -126,7 +126,8 @@ class LocalFolder:
                 continue
             with suppress(FileNotFoundError), self.open(folder) as handle:
                 for first in range(UNLINKERS):
-                    # Each has a handle of its own: this one may be closed while they still work.
+                    # Each thread has a handle of its own: this handle may be closed while they
+                    # still work.
                     work.append(partial(_unlink, os.dup(handle), names[first::UNLINKERS]))
         if len(work) == 1:
             work[0]()
@@ -141,31 +142,31 @@ class LocalFolder:
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
-        """Rename a file of this size; with ``fresh`` it counts as written then."""
-        (here, name), (there, new_name) = _split(source), _split(target)
-        with self.open(here) as origin:
-            found = self._status(origin, source, name).st_size
-            if found != size:
-                raise Corrupt(f"{self.path / source} has {found} bytes instead of {size}")
+        """Rename a file of this size; with ``fresh`` it counts as written at this time."""
+        (old_folder, name), (new_folder, new_name) = _split(source), _split(target)
+        with self.open(old_folder) as origin:
+            actual = self._status(origin, source, name).st_size
+            if actual != size:
+                raise Corrupt(f"{self.path / source} has {actual} bytes instead of {size}")
             if fresh is not None:
-                # Before it moves: wherever it is found after a crash, it is not older than this.
+                # Before the move: wherever the file is after a crash, it is not older than this.
                 exact = to_micros(fresh) * 1000
                 os.utime(name, ns=(exact, exact), dir_fd=origin, follow_symlinks=False)
-            with self.open(there, create=True) as goal:
+            with self.open(new_folder, create=True) as goal:
                 last_check()
                 os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)
 
     def copy(self, source: str, target: str) -> None:
-        """Write the bytes of a file to another, in the place of what is there.
+        """Copy the bytes of a file, replacing an existing target.
 
-        It is a file of its own, written now. A second name of the same file would have its age and
-        share every later change of its time, by which a file is known again.
+        The copy is an independent file, written now. A hard link would share the original's age,
+        and later changes of the time used to identify files.
         """
-        (here, name), (there, new_name) = _split(source), _split(target)
+        (old_folder, name), (new_folder, new_name) = _split(source), _split(target)
         upload = f"{new_name}#{randbits(63)}"
-        with self.open(here) as origin, self.open(there, create=True) as goal:
+        with self.open(old_folder) as origin, self.open(new_folder, create=True) as goal:
             self._status(origin, source, name)
             read = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=origin)
             with os.fdopen(read, "rb") as original:
@@ -180,14 +181,14 @@ class LocalFolder:
                     raise
 
     def drop_folder(self, folder: str) -> None:
-        """Remove a folder, unless something is in it."""
+        """Remove a folder, if it is empty."""
         above, name = _split(folder.rstrip("/"))
-        # The system refuses to remove one that is not empty, or that is no folder.
+        # The system refuses to remove a folder with contents, or a file.
         with suppress(OSError), self.open(above) as handle:
             os.rmdir(name, dir_fd=handle)
 
     def flush(self, address: str) -> None:
-        """Make a file survive a power cut, but for the folders above it."""
+        """Make a file survive a power cut, but not the folders above it."""
         folder, name = _split(address)
         with self.open(folder) as handle:
             self._status(handle, address, name)
@@ -199,12 +200,12 @@ class LocalFolder:
             os.fsync(handle)
 
     def _walk(self, folder: str, *, create: bool = False) -> int:
-        """A handle on a folder, reached through folders only."""
+        """Return a handle on a folder, reached without links."""
         parts = _parts(folder) if folder else []
         try:
             handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError as error:
-            # Not a NotFound: what is out of reach must not count as deleted.
+            # Not a NotFound: an unreachable object must not count as deleted.
             raise StorageUnavailable(
                 f"the storage folder {self.path} does not exist",
                 hint="mount or restore it, then try again",
@@ -227,7 +228,7 @@ class LocalFolder:
                 os.mkdir(name, dir_fd=handle)
             return os.open(name, _FOLDER, dir_fd=handle)
         except OSError:
-            # Which error a link gives differs between systems.
+            # The error for a link differs between systems.
             if stat.S_ISLNK(os.lstat(name, dir_fd=handle).st_mode):
                 raise self._link(address) from None
             raise
@@ -241,7 +242,7 @@ class LocalFolder:
         *,
         uploads: bool = False,
     ) -> Iterator[Files]:
-        """Add the files and folders in a folder; gives what is listed whenever it is much."""
+        """Add the files and folders in a folder; yield the files whenever there are many."""
         addresses, sizes, changed = listed
         before = f"{folder}/" if folder else ""
         boundaries = keys.names(before)
@@ -251,7 +252,7 @@ class LocalFolder:
         handle = self._walk(folder)
         try:
             device = os.fstat(handle).st_dev
-            for name in chain.from_iterable(_by_place(handle, low, high)):
+            for name in chain.from_iterable(_in_disk_order(handle, low, high)):
                 try:
                     status = os.stat(name, dir_fd=handle, follow_symlinks=False)
                 except FileNotFoundError:
@@ -290,9 +291,9 @@ class LocalFolder:
 
     def _link(self, address: str) -> UnsafeFolder:
         return UnsafeFolder(
-            f"{str(self.path / address)!r} is a link; what lies in a storage folder must have one "
-            "name only",
-            hint="remove the link, or put what it points at in its place, then run it again; "
+            f"{str(self.path / address)!r} is a link; files in a storage folder must have a "
+            "single name",
+            hint="remove the link, or replace it with its target, then run it again; "
             "nothing was deleted through it",
         )
 
@@ -303,19 +304,19 @@ class LocalFolder:
         )
 
 
-def _by_place(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
-    """The names in a folder between two of them, in the order in which the files are on the disk.
+def _in_disk_order(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
+    """Return the names in a folder within boundaries, in the order of the files on the disk.
 
-    A folder gives them in an order of its own. Files that lie beside each other are looked at
-    faster one after the other; and as they are listed, they are deleted. What gets another name
-    meanwhile may be found by neither, as what is made meanwhile may not be found.
+    The system lists names in another order. Reading neighbours one after the other is faster, and
+    they are deleted in the order of the listing. A file renamed meanwhile may be missed, like a
+    file created meanwhile.
     """
     names: list[str] = []
     places = array("Q")
     with os.scandir(handle) as entries:
         for entry in entries:
             name = entry.name
-            # A folder whose own name comes too early may hold keys that do not.
+            # A folder whose name is before the boundary may hold keys after it.
             if (name <= low and not low.startswith(name)) or (high and name > high):
                 continue
             names.append(name)
@@ -327,7 +328,7 @@ def _by_place(handle: int, low: str, high: str) -> Iterator[Sequence[str]]:
 
 
 def changed_at(status: os.stat_result, address: str) -> int:
-    """The microsecond of a file's last change. A date that is none is refused."""
+    """Return the microsecond of a file's last change. An invalid date is refused."""
     changed = status.st_mtime_ns // 1000
     if not FIRST_DATE <= changed < LAST_DATE:
         raise UnsafeFolder(
@@ -338,13 +339,13 @@ def changed_at(status: os.stat_result, address: str) -> int:
     return changed
 
 
-def shown(address: str) -> str:
-    """An address as text; ``\ufffd`` stands for what is no UTF-8, and makes the address odd."""
+def address_text(address: str) -> str:
+    """Return an address as text; ``�`` replaces invalid UTF-8, and makes the address odd."""
     return address.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _split(address: str) -> tuple[str, str]:
-    """The folder of a file, and its name in it."""
+    """Return the folder of a file, and its name."""
     folder, slash, name = address.rpartition("/")
     if name in _NO_NAMES or (slash and not folder):
         raise _invalid(address)
@@ -359,12 +360,12 @@ def _parts(folder: str) -> Sequence[str]:
 
 
 def _invalid(address: str) -> InvalidInput:
-    return InvalidInput(f"{address!r} is not the address of anything in a storage folder")
+    return InvalidInput(f"{address!r} is not a valid address in a storage folder")
 
 
 @lru_cache(maxsize=1)
 def _unlinkers() -> ThreadPoolExecutor:
-    """Threads of this process, made when the first page of files is deleted."""
+    """Return the threads of this process for deletes, started on first use."""
     return ThreadPoolExecutor(UNLINKERS, thread_name_prefix="reclaim-unlink")
 
 

@@ -1,7 +1,7 @@
-"""Mounts inside a storage folder, under which a file can have a second name.
+"""Mounts inside a storage folder, which can give a file a second name.
 
-The system's table of mounts has those too that are of the same file system (bind mounts), which no
-number of a folder tells apart. Where there is no such table, there are no such mounts either.
+The system's table of mounts includes bind mounts of the same file system, which a device number
+cannot reveal. Systems without such a table have no bind mounts, either.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class _Mount(NamedTuple):
 
 
 def check_mounts(root: Path, listed: str = "", *, inner_allowed: bool = False) -> None:
-    """Refuse mounts inside a storage folder, as far as a listing of a folder in it meets them.
+    """Refuse mounts inside a storage folder, as far as a listing of a folder in it reaches them.
 
-    With ``inner_allowed`` the folders directly below the root may be mounts, if no two of them
-    have a file in common.
+    With ``inner_allowed``, direct subfolders of the root may be mounts, if no two of them share a
+    file.
     """
     try:
         table = os.fsdecode(TABLE.read_bytes())
@@ -45,7 +45,7 @@ def check_mounts(root: Path, listed: str = "", *, inner_allowed: bool = False) -
     direct: list[_Mount] = []
     for mount in mounts:
         inside = mount.point.removeprefix(before)
-        if inside == mount.point or not _meet(inside, listed.strip("/")):
+        if inside == mount.point or not _overlap(inside, listed.strip("/")):
             continue
         if "/" in inside or not inner_allowed:
             raise UnsafeFolder(
@@ -57,42 +57,44 @@ def check_mounts(root: Path, listed: str = "", *, inner_allowed: bool = False) -
 
 
 def _check_apart(root: str, direct: Sequence[_Mount], mounts: Sequence[_Mount]) -> None:
-    """Refuse mounts directly below a folder that show the same files, or those of the folder."""
+    """Refuse mounts directly below a folder that show the same files, or files of the folder."""
     if not direct:
         return
-    base = max((one for one in mounts if _holds(one.point, root)), key=lambda one: len(one.point))
-    rest = os.path.relpath(root, base.point)
-    own = _Mount(root, base.device, os.path.normpath(os.path.join(base.source, rest)))  # noqa: PTH118
+    above = [mount for mount in mounts if _holds(mount.point, root)]
+    base = max(above, key=lambda mount: len(mount.point))
+    path = os.path.relpath(root, base.point)
+    own = _Mount(root, base.device, os.path.normpath(os.path.join(base.source, path)))  # noqa: PTH118
     inside = [mount for mount in mounts if mount.point.rpartition("/")[0] == root.rstrip("/")]
     places = [own, *(mount for mount in inside if mount.point != root)]
-    for one, other in combinations(places, 2):
-        if one.device == other.device and _meet(one.source, other.source):
+    for first, second in combinations(places, 2):
+        if first.device == second.device and _overlap(first.source, second.source):
             raise UnsafeFolder(
-                f"{one.point!r} and {other.point!r} are mounts that show the same files",
+                f"{first.point!r} and {second.point!r} are mounts that show the same files",
                 hint="unmount one of them; nothing was deleted there",
             )
 
 
 def _holds(folder: str, path: str) -> bool:
-    """Whether a path is a folder, or lies inside it; "" holds all."""
+    """Return whether a path is a folder, or inside it; "" contains everything."""
     return not folder or f"{path}/".startswith(f"{folder.rstrip('/')}/")
 
 
-def _meet(one: str, other: str) -> bool:
-    return _holds(one, other) or _holds(other, one)
+def _overlap(first: str, second: str) -> bool:
+    return _holds(first, second) or _holds(second, first)
 
 
 def _parse(table: str) -> Sequence[_Mount]:
-    """The mounts in a table; of those at one place the last, which hides the others."""
+    """Return the mounts in a table; of several at the same place the last, which hides the
+    others."""
     lines = (line.split(" ") for line in table.splitlines())
-    found = (_Mount(_plain(line[4]), line[2], _plain(line[3])) for line in lines if len(line) > 4)
-    return list({mount.point: mount for mount in found}.values())
+    rows = (_Mount(_plain(line[4]), line[2], _plain(line[3])) for line in lines if len(line) > 4)
+    return list({mount.point: mount for mount in rows}.values())
 
 
 def _plain(text: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), text)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), text)
 
 
 def _escaped(text: str) -> str:
-    """A path as the table writes it."""
-    return re.sub(r"[ \t\n\\]", lambda found: f"\\{ord(found[0]):03o}", text)
+    """Return a path with the escapes of the table."""
+    return re.sub(r"[ \t\n\\]", lambda match: f"\\{ord(match[0]):03o}", text)

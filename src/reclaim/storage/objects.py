@@ -1,7 +1,7 @@
-"""Object storage: one small door to local folders, S3, GCS and Azure, through obstore.
+"""Object storage: a single interface to local folders, S3, GCS and Azure, through obstore.
 
-Writes are atomic: an object is there whole or not at all. In a local folder listings, deletes and
-moves follow no links (see ``local_folder``).
+Writes are atomic: an object exists completely or not at all. In a local folder listings, deletes
+and moves follow no links (see ``local_folder``).
 """
 
 from __future__ import annotations
@@ -28,10 +28,16 @@ from reclaim.errors import (
     NotFound,
 )
 from reclaim.model import StoredObject
-from reclaim.storage.base import LISTED, LastCheck, Payload, unchecked
+from reclaim.storage.base import LISTED, LastCheck, Payload, no_check
 from reclaim.storage.bounded import Bounded
 from reclaim.storage.key_range import KeyRange
-from reclaim.storage.local_folder import LISTED_AT_ONCE, Files, LocalFolder, changed_at, shown
+from reclaim.storage.local_folder import (
+    LISTED_AT_ONCE,
+    Files,
+    LocalFolder,
+    address_text,
+    changed_at,
+)
 from reclaim.storage.translation import translated
 from reclaim.urls import check_characters, path_of
 
@@ -39,15 +45,15 @@ if TYPE_CHECKING:
     from reclaim.storage.buckets import Bucket
 
 LISTED_IN_RANGE = 1_000
-"""Keys that are taken at once from a range with an end: as many as S3 gives in one answer."""
+"""Keys read at once from a range with an end: as many as S3 returns in a single answer."""
 
 PIECE = 8 * 1024 * 1024
-"""How much of a stream goes into one request."""
+"""Bytes of a stream in each request."""
 
 REQUESTS = 16
 SMALL_READS = 64
-"""So many answers are waited for at once. A server that is 20 ms away is then asked for some
-thousands a second, which is what a process can decode."""
+"""Answers waited for at once. A server 20 ms away then receives some thousand requests a second, as
+many as a process can decode."""
 RETRY: Any = {
     "max_retries": 8,
     "retry_timeout": timedelta(seconds=60),
@@ -57,14 +63,14 @@ RETRY: Any = {
         "base": 2,
     },
 }
-"""How long a storage that is slow, full of requests or out of reach is asked again."""
+"""Retries for a storage that is slow, overloaded or unreachable."""
 
 UNREADABLE_KEY = (foreign.InvalidPathError, ValueError)
-"""Errors that obstore raises for a key, or a folder that is asked for, that it does not accept."""
+"""Errors of obstore for keys, or requested folders, it does not accept."""
 
 
 class ObjectStorage:
-    """A ``Storage`` on anything that obstore can open."""
+    """A ``Storage`` on anything obstore can open."""
 
     def __init__(self, url: str, store: Any) -> None:
         self.url = url
@@ -99,7 +105,7 @@ class ObjectStorage:
             if isinstance(data, bytes):
                 obstore.put(self._store, address, data, mode=mode)
                 return
-            # An error leaves the block early, and the upload is given up as a whole.
+            # An error leaves the block early, and aborts the whole upload.
             with obstore.open_writer(self._store, address, buffer_size=PIECE) as upload:
                 for piece in data:
                     upload.write(piece)
@@ -118,8 +124,8 @@ class ObjectStorage:
 
     def get_version(self, address: str) -> tuple[bytes, str]:
         with translated("read", address):
-            found = obstore.get(self._store, address)
-            return bytes(found.bytes()), found.meta["e_tag"] or ""
+            answer = obstore.get(self._store, address)
+            return bytes(answer.bytes()), answer.meta["e_tag"] or ""
 
     def swap(self, address: str, data: bytes, *, version: str) -> None:
         changed = Conflict(
@@ -172,8 +178,8 @@ class ObjectStorage:
                     if keys.ended:
                         return
             except UNREADABLE_KEY as error:
-                rest = self._bucket(error).objects(_below(prefix), after=last)
-                yield from keys.until_ended(rest)
+                remaining = self._bucket(error).objects(_below(prefix), after=last)
+                yield from keys.until_ended(remaining)
 
     def batches(
         self, prefix: str = "", *, after: str = "", until: str = ""
@@ -185,7 +191,7 @@ class ObjectStorage:
                 return
             last = after
             keys = Bounded(KeyRange(prefix, after, until))
-            # What lies beyond the end of a range is asked for in vain.
+            # Requests beyond the end of a range are wasted.
             at_once = LISTED_IN_RANGE if until else LISTED_AT_ONCE
             try:
                 for page in obstore.list(
@@ -195,28 +201,30 @@ class ObjectStorage:
                     chunk_size=at_once,
                     return_arrow=True,
                 ):
-                    found = pa.record_batch(page)
-                    columns = [found.column(name) for name in ("path", "size", "last_modified")]
+                    batch = pa.record_batch(page)
+                    columns = [batch.column(name) for name in ("path", "size", "last_modified")]
                     typed = [c.cast(f.type) for c, f in zip(columns, LISTED, strict=True)]
                     yield keys.only(pa.record_batch(typed, schema=LISTED))
                     if keys.ended:
                         return
-                    last = columns[0][-1].as_py() if found.num_rows else last
+                    last = columns[0][-1].as_py() if batch.num_rows else last
             except UNREADABLE_KEY as error:
-                rest = keys.until_ended(self._bucket(error).objects(_below(prefix), after=last))
-                while rows := list(islice(rest, LISTED_AT_ONCE)):
+                remaining = keys.until_ended(
+                    self._bucket(error).objects(_below(prefix), after=last)
+                )
+                while rows := list(islice(remaining, LISTED_AT_ONCE)):
                     yield _as_batch(rows)
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
         with translated("list", prefix or self.url):
             if self._local is not None:
                 folders, files = self._local.inside(prefix)
-                return [shown(folder) for folder in folders], list(_files(files))
+                return [address_text(folder) for folder in folders], list(_files(files))
             try:
-                found = obstore.list_with_delimiter(self._store, prefix or None)
+                listing = obstore.list_with_delimiter(self._store, prefix or None)
             except UNREADABLE_KEY as error:
                 return self._bucket(error).inside(_below(prefix))
-            return list(found["common_prefixes"]), [_stored(meta) for meta in found["objects"]]
+            return list(listing["common_prefixes"]), [_stored(meta) for meta in listing["objects"]]
 
     def copy(self, source: str, target: str) -> None:
         self._copy(source, target, self.head(source).size if self._is_s3 else 0)
@@ -249,15 +257,17 @@ class ObjectStorage:
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         if self._local is not None:
             with translated("move", source):
                 self._local.move(source, target, size=size, fresh=fresh, last_check=last_check)
             return
         self._copy(source, target, size)
-        if (found := self.head(target).size) != size:
-            raise Corrupt(f"{source} was copied to {target} as {found} bytes instead of {size}")
+        if (copied_size := self.head(target).size) != size:
+            raise Corrupt(
+                f"{source} was copied to {target} as {copied_size} bytes instead of {size}"
+            )
         # A copy can take longer than any other request.
         last_check()
         self.delete(source)
@@ -277,10 +287,10 @@ class ObjectStorage:
             if self._local is not None:
                 self._local.delete(addresses)
             else:
-                obstore.delete(self._once, list(addresses))
+                obstore.delete(self._without_retries, list(addresses))
 
     def _bucket(self, error: Exception) -> Bucket:
-        """The client that lists the keys that obstore cannot."""
+        """Return a client for keys obstore cannot list."""
         if not self._is_s3:
             raise InvalidInput(
                 f"{self.url} has a key that cannot be listed: {str(error).splitlines()[0]}",
@@ -291,8 +301,8 @@ class ObjectStorage:
         return buckets.open_bucket(self.url)
 
     @cached_property
-    def _once(self) -> Any:
-        """The same storage without retries: who deletes wants to know when it is slowed down."""
+    def _without_retries(self) -> Any:
+        """The same storage without retries: a delete must notice when it is slowed down."""
         if self.url.startswith("memory://"):
             return self._store
         return from_url(self.url, retry_config={"max_retries": 0}, **_credentials(self.url))
@@ -301,7 +311,7 @@ class ObjectStorage:
         if self.head(first).size != self.head(second).size:
             return False
         pieces = zip_longest(_pieces(self.stream(first)), _pieces(self.stream(second)))
-        return all(one == other for one, other in pieces)
+        return all(left == right for left, right in pieces)
 
     def flush(self, addresses: Iterable[str]) -> None:
         if self._local is None:
@@ -332,11 +342,11 @@ class ObjectStorage:
 
 
 def make_folder(folder: Path, *, private: bool = False) -> None:
-    """Make a local folder, if it is not there, with the folders above it.
+    """Make a missing local folder, with its parents.
 
-    With ``private`` only its owner may enter it; one that is there stays as it is.
+    With ``private`` only its owner may enter it; an existing folder stays as it is.
     """
-    blocking = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    blocking = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     if blocking.exists() and not blocking.is_dir():
         raise InvalidInput(f"{blocking} is a file, not a folder", hint="name a folder")
     with translated("make", str(folder)):
@@ -349,10 +359,10 @@ def make_folder(folder: Path, *, private: bool = False) -> None:
 
 
 def _credentials(url: str) -> dict[str, Any]:
-    """Where the keys to a storage come from, if not from the environment alone.
+    """Return the source of storage credentials, if not only from the environment.
 
-    obstore reads the environment itself. Profiles and the other places where AWS's own tools
-    look are read by their library, when it is installed and no keys are in the environment.
+    obstore reads the environment itself. Profiles and other sources of AWS tools are read by boto3,
+    if it is installed and the environment has no keys.
     """
     if not url.startswith("s3://") or "AWS_ACCESS_KEY_ID" in os.environ:
         return {}
@@ -361,12 +371,12 @@ def _credentials(url: str) -> dict[str, Any]:
 
         return {"credential_provider": Boto3CredentialProvider()}
     except (ImportError, ValueError):
-        # Not installed, or it knows no keys: then obstore asks the machine it runs on.
+        # Not installed, or without keys: then obstore asks the machine it runs on.
         return {}
 
 
 class _Readable(io.RawIOBase):
-    """obstore's reader as the file that other libraries expect."""
+    """obstore's reader as a file for other libraries."""
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
@@ -388,7 +398,7 @@ class _Readable(io.RawIOBase):
 
 
 def _pieces(stream: Iterable[bytes]) -> Iterator[bytes]:
-    """A stream in pieces of one length, however it came."""
+    """Yield a stream in pieces of equal length."""
     waiting = bytearray()
     for piece in stream:
         waiting += piece
@@ -410,11 +420,11 @@ def _stored(meta: Any) -> StoredObject:
 
 def _files(files: Files) -> Iterator[StoredObject]:
     for address, size, changed in zip(*files, strict=True):
-        yield StoredObject(shown(address), size, from_micros(changed))
+        yield StoredObject(address_text(address), size, from_micros(changed))
 
 
 def _below(folder: str) -> str:
-    """The prefix of all keys in a folder."""
+    """Return the common prefix of all keys in a folder."""
     return f"{folder}/" if folder and not folder.endswith("/") else folder
 
 
@@ -428,7 +438,7 @@ def _batch(files: Files) -> pa.RecordBatch:
     try:
         addresses = pa.array(files.addresses, pa.string())
     except UnicodeEncodeError:
-        addresses = pa.array(map(shown, files.addresses), pa.string())
+        addresses = pa.array(map(address_text, files.addresses), pa.string())
     sizes = pa.array(files.sizes, pa.int64())
     changed = pa.array(files.changed, pa.int64()).cast(LISTED.field("last_modified").type)
     return pa.record_batch([addresses, sizes, changed], schema=LISTED)

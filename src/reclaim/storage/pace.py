@@ -1,7 +1,7 @@
-"""A pace: requests to a storage at a rate that it can take.
+"""A pace: requests to a storage at a rate it can take.
 
-The storage is asked once and says when it is too much: the rate grows while it answers and halves
-when it does not.
+Each request is sent without retries, so the storage reports overload: the rate grows with each
+answer and halves with each refusal.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 from reclaim.errors import ReclaimError, StorageUnavailable, VersioningOff
 
 PATIENCE = 5
-"""How often a page is tried before its keys are tried one by one."""
+"""Attempts at a page before its keys are tried one by one."""
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -22,32 +22,32 @@ InTime = Callable[[], bool]
 
 
 class TimeOver(Exception):
-    """The time of a wave ended in the middle of a page; what was done of it is done again."""
+    """The time of a wave ended in the middle of a page; its work is repeated."""
 
 
 def check_time(in_time: InTime) -> None:
-    """Stop, unless there is time for one more request."""
+    """Stop, unless there is time for another request."""
     if not in_time():
         raise TimeOver
 
 
 @dataclass(slots=True)
 class Pace:
-    """How many keys a second a task sends."""
+    """The number of keys a task sends per second."""
 
     rate: float = 5_000.0
     least: float = 10.0
     sleep: Callable[[float], None] = field(default=time.sleep)
 
     def answered(self, keys: int, took: float) -> None:
-        """The storage answered: wait for the rest of the page's time, and speed up."""
-        rest = keys / self.rate - took
-        if rest > 0:
-            self.sleep(rest)
+        """After an answer, wait for the rest of the page's time, and speed up."""
+        pause = keys / self.rate - took
+        if pause > 0:
+            self.sleep(pause)
         self.rate *= 1.5
 
     def refused(self, keys: int) -> None:
-        """The storage could not: slow down, and wait before the next try."""
+        """After a refusal, slow down, and wait before the next attempt."""
         self.rate = max(self.rate / 2, self.least)
         self.sleep(keys / self.rate)
 
@@ -61,10 +61,9 @@ class Pace:
         in_time: InTime,
         strict: bool = False,
     ) -> Sequence[T] | None:
-        """The outcome for each of several keys; None when time ran out.
+        """Return the outcome for each of several keys; None when time ran out.
 
-        Where the order matters (``strict``), the first one that could not be taken is the last one
-        that was tried.
+        With ``strict``, order matters: nothing is tried after the first failure.
         """
         for _ in range(PATIENCE):
             if not in_time():
@@ -75,7 +74,7 @@ class Pace:
             except TimeOver:
                 return None
             except VersioningOff:
-                # It concerns every object, so that none of them may be tried.
+                # It concerns every object, so none of them may be tried.
                 raise
             except StorageUnavailable:
                 self.refused(len(items))

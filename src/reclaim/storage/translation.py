@@ -1,4 +1,4 @@
-"""Errors of obstore and the operating system, in the words of ``reclaim.errors``. Only here."""
+"""The only place where errors of obstore and the operating system become ``reclaim.errors``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reclaim.errors import (
 )
 
 _INSTANCE_CREDENTIALS = "http://169.254.169.254/"
-"""The address at which a cloud machine is asked for credentials when none are set."""
+"""Address from which a cloud machine reads credentials when none are set."""
 _DENIED = re.compile(
     "<Code>(InvalidAccessKeyId|SignatureDoesNotMatch|InvalidToken|ExpiredToken|AccessDenied)<"
 )
@@ -28,7 +28,7 @@ _DENIED = re.compile(
 
 @contextmanager
 def translated(action: str, address: str) -> Iterator[None]:
-    """Turn what obstore and the operating system raise into the tree of ``reclaim.errors``."""
+    """Turn errors of obstore and the operating system into the classes of ``reclaim.errors``."""
     try:
         yield
     except ReclaimError:
@@ -42,7 +42,7 @@ def translated(action: str, address: str) -> Iterator[None]:
 
 
 def _s3_mistake(action: str, address: str, text: str) -> ReclaimError | None:
-    """The error for a wrong setting of S3 that an answer of obstore or of the server shows."""
+    """Return the error for a wrong S3 setting, if the error text shows such a mistake."""
     what = f"cannot {action} {address}"
     if "<Code>NoSuchBucket</Code>" in text:
         bucket = re.search("<BucketName>([^<]+)<", text)
@@ -84,13 +84,13 @@ def _translate(action: str, address: str, error: Exception) -> ReclaimError:
     if isinstance(error, foreign.UnauthenticatedError):
         return StorageDenied(what, hint="check the storage credentials in the environment")
     if "os error 28" in text or "os error 122" in text or getattr(error, "errno", 0) in (28, 122):
-        return OutOfSpace(what, hint="free some space and run it again; nothing was half written")
+        return OutOfSpace(what, hint="free some space and run it again; no object is half written")
     if isinstance(error, foreign.InvalidPathError | foreign.UnknownConfigurationKeyError):
         return InvalidInput(what)
     if isinstance(error, ValueError):
         return InvalidInput(what)
     if isinstance(error, foreign.NotSupportedError):
-        return InvalidInput(what, hint="this storage does not offer it")
+        return InvalidInput(what, hint="this storage does not support it")
     if isinstance(error, foreign.JoinError):
         return Corrupt(what)
     return StorageUnavailable(what, hint="check that the storage is reachable, then try again")

@@ -1,5 +1,5 @@
-"""Stores: where versioned data lives, behind a few small classes (``base``).
+"""Stores of versioned data, behind a few small interfaces (``base``).
 
-A *store* says what it holds (``observe``), how its files are read (its *format*, which travels to
-the executors) and, where it can, edits its history and condemns what will go.
+A *store* reports its contents (``observe``), supplies the *format* of its files (used by the
+executors) and, where it can, edits its history and condemns snapshots.
 """

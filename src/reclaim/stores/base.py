@@ -1,8 +1,8 @@
-"""The interface of every store.
+"""Interface of every store.
 
-A store has two halves. The *format* knows names and files, and goes to the executors (``format``).
-The *store* itself stays on the driver: it observes the roots (``observation``) and gives, with its
-lock, the handle by which it can be changed. What only some can do is in ``abilities``.
+A store has two halves. The *format* knows names and files, and is sent to the executors
+(``format``). The *store* stays on the driver: it observes the roots (``observation``) and, under
+its lock, returns the handle for changes. Optional abilities are in ``abilities``.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from reclaim.stores.observation import Observation, ObserveRequest
 
 
 class HeldLock(Protocol):
-    """The lock of a store, while it is held."""
+    """Lock of a store while it is held."""
 
     @property
     def used(self) -> bool:
-        """Whether tasks have worked on the strength of it."""
+        """Whether tasks have run under this lock."""
         ...
 
     @property
     def free_at(self) -> datetime | None:
-        """When it is free if its holder ends now; None for at once."""
+        """Time at which the lock is free if its holder ends now; None for at once."""
         ...
 
-    def lent(
+    def lend(
         self, longest: timedelta, ended: Callable[[], bool]
     ) -> AbstractContextManager[timedelta]:
-        """Let tasks work on the strength of it, for the time that the block is given.
+        """Let tasks run under the lock for the duration given to the block.
 
-        When the block fails and ``ended`` does not know that all of them have ended, the lock is
-        not given back before their time is over.
+        If the block fails and ``ended`` cannot confirm the end of all tasks, the lock is released
+        only after that duration.
         """
         ...
 
@@ -54,64 +54,64 @@ class HeldLock(Protocol):
 
 
 class Held(Declared, ABC):
-    """A store whose lock a run holds: the only object that can change the store."""
+    """A store whose lock is held by a run: the only object able to change the store."""
 
     lock: HeldLock
 
     @abstractmethod
     def begin(self) -> None:
-        """Take back what a run that died left, and note that this one works here now."""
+        """Revert the leftovers of runs that died, and record this run as active."""
 
     @abstractmethod
     def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
-        """Condemn snapshots provisionally, with the rule that takes each; returns how many.
+        """Condemn snapshots provisionally, each with the rule that removes it; return the count.
 
-        One that a ref or a valid lease names is left alone: it came back to life.
+        A snapshot named by a ref or a valid lease is skipped: it is live again.
         """
 
     @abstractmethod
     def release(self, ids: Collection[SnapshotId]) -> None:
-        """Take back what was provisional, of snapshots that are live after all."""
+        """Revert provisional states of snapshots found live after all."""
 
     @abstractmethod
     def promote(self) -> int:
-        """Make what is provisional terminal, all at once."""
+        """Make all provisional states terminal, atomically."""
 
     @abstractmethod
     def abandon(self) -> None:
-        """Take back what is provisional, of a run that stops before it has condemned anything."""
+        """Revert the provisional states of a run stopped before it condemned anything."""
 
     @abstractmethod
     def collect(self, ids: Collection[SnapshotId]) -> int:
-        """Remove snapshots that are condemned and whose objects are gone."""
+        """Remove condemned snapshots whose objects are deleted."""
 
     @abstractmethod
     def start(self, run: RunRecord) -> None:
-        """Record that a run has started; one that was started before goes on."""
+        """Record the start of a run, or its continuation."""
 
     @abstractmethod
     def finish(self, run: RunRecord) -> None:
-        """Record how far a run came, if it was started."""
+        """Record the progress of a run, if the run was started."""
 
 
 class Store(Declared, ABC):
-    """A store that can be observed and, by whoever holds its lock, collected."""
+    """A store: can be observed and, under its lock, collected."""
 
     kind: str
-    """The scheme by which it is registered; ``catalog`` for our own."""
+    """Scheme under which the store is registered; ``catalog`` for repositories of the catalog."""
     name: str
     uid: str
-    """The name that no other store has: of one with a scheme, the URL of its location."""
+    """Unique name of the store: for a store with a scheme, the URL of its location."""
     noun: str
-    """The store's own word for a snapshot."""
+    """The store's own term for a snapshot."""
     deleted: bool
-    """Whether the store itself is gone, so that nothing of it needs to stay."""
+    """Whether the store itself is deleted, so that none of its data is kept."""
     exact: bool
-    """Whether all references are known; otherwise the margins protect what is live."""
+    """Whether all references are known; otherwise margins protect live data."""
     safety_basis: str
-    """The sentence that says why nothing live is taken: exact references, or a margin."""
+    """Sentence on the safety of deletes: exact references, or a margin."""
     quarantine_by_default: bool
-    """Whether objects are set aside unless one asks to delete them at once."""
+    """Whether objects go to quarantine unless deletion at once is requested."""
     storage: Storage
     format: Format
     clock: Clock
@@ -119,63 +119,62 @@ class Store(Declared, ABC):
     @property
     @abstractmethod
     def handle(self) -> type[Held]:
-        """The class of its held handle: tells what a run could do before it has the lock."""
+        """Class of the held handle: shows the abilities of a run before it has the lock."""
 
     @abstractmethod
     def check(self) -> None:
-        """Refuse what must not be collected: other versions, a storage ahead of the database."""
+        """Refuse a store unfit for collection, such as a storage ahead of the database."""
 
     @abstractmethod
     def observe(self, request: ObserveRequest) -> Observation:
-        """Read all roots, in one consistent read where the store allows that."""
+        """Read all roots, in one consistent read where the store allows it."""
 
     @abstractmethod
     def place(self, run_id: str) -> tuple[str, str]:
-        """Where a run's plan goes by default: (URL of a storage, prefix in it)."""
+        """Default location of a run's plan: (URL of a storage, prefix in it)."""
 
     @abstractmethod
     def lock(self, run_id: str) -> AbstractContextManager[Held]:
-        """Exclude every other apply, undo and purge of the store, and be able to change it."""
+        """Take the lock: exclude every other apply, undo and purge, and allow changes."""
 
     @abstractmethod
     def lock_state(self) -> LockState | None:
-        """The lock, if a run holds it or its tasks may still be at work."""
+        """State of the lock, if a run holds it or tasks of a run may still be active."""
 
     @abstractmethod
     def release_lock(self, seen: LockState) -> datetime:
-        """Let the lock of a holder that has ended expire now; returns when it is free.
+        """Expire the lock of a holder that has ended; return the time at which it is free.
 
-        Refused while the holder, or work that it has ordered, may still go on; a ``Conflict`` if
-        the lock is not the one that was ``seen`` any more.
+        Refuse while the holder, or work it has started, may still be active. Raise ``Conflict`` if
+        the lock is no longer the lock in ``seen``.
         """
 
     @abstractmethod
     def record_plan(self, run_id: str, digest: str) -> None:
-        """Record what a plan hashes to, where who can write its files alone cannot change it.
+        """Record the digest of a plan, out of reach of writers of its files.
 
-        It is the one thing that a plan writes outside its place. It is kept for as long as the
-        files of plans are.
+        This record is a plan's only write outside its folder. It is kept as long as the files of
+        plans.
         """
 
     @abstractmethod
     def recorded_plan(self, run_id: str) -> str | None:
-        """The digest of a plan, from when it was made; None when not recorded, or long ago."""
+        """Digest of a plan, as recorded when it was made; None if not recorded, or too old."""
 
     @abstractmethod
     def add_run(self, run: RunRecord) -> None:
-        """Record a run that ended and changed nothing; it needs no lock."""
+        """Record a finished run without changes; needs no lock."""
 
     @abstractmethod
     def find_run(self, run_id: str) -> RunRecord | None: ...
 
     @abstractmethod
     def runs(self) -> Sequence[RunRecord]:
-        """All of them, the newest first."""
+        """All runs, newest first."""
 
     @abstractmethod
     def clean(self) -> None:
-        """Remove old rows, and what runs left that died; the latter only while no run holds the
-        lock."""
+        """Remove old rows and, while no run holds the lock, leftovers of dead runs."""
 
     @abstractmethod
     def leases(self) -> Sequence[tuple[Lease, bool]]:
@@ -183,11 +182,11 @@ class Store(Declared, ABC):
 
     @abstractmethod
     def stored_policy(self) -> str | None:
-        """The policy of retention, a text as it was stored; None only if none was.
+        """Text of the stored retention policy; None only if none is stored.
 
-        A text that cannot be read is an error; ``policy.stored`` says what is in it.
+        An unreadable text is an error; ``policy.stored`` parses it.
         """
 
     @abstractmethod
     def store_policy(self, document: str | None) -> None:
-        """Store a text in place of the one that there is, whole or not at all; None removes it."""
+        """Replace the stored text atomically; None removes it."""

@@ -1,4 +1,4 @@
-"""Classes that declare what they can do by inheriting from it."""
+"""Classes that declare abilities by inheriting from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reclaim.errors import Refused
 
 
 class Declared:
-    """A class with all that it declares: a class that lacks a method has no instance."""
+    """A class with declared abilities; no instances while a declared method is missing."""
 
     def __new__(cls, *_args: object, **_options: object) -> Self:
         check_complete(cls)
@@ -16,7 +16,7 @@ class Declared:
 
 
 def check_complete(declared: type) -> None:
-    """Refuse a class that lacks a method of what it declares."""
+    """Refuse a class with missing methods of its declared abilities."""
     lacking = {
         name: next(base.__name__ for base in declared.__mro__ if name in vars(base))
         for name in sorted(getattr(declared, "__abstractmethods__", ()))

@@ -1,4 +1,4 @@
-"""Findings: what a look at a store, its storage or the machine showed, and what to do about it."""
+"""Findings: results of checks of a store, its storage or the machine, with hints."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from itertools import islice
 from reclaim.errors import ReclaimError
 
 Advance = Callable[[int], None]
-"""Called with the size of each object that was read."""
+"""Called with the size of each object read."""
 
 NAMED = 5
-"""How many of several things a sentence names."""
+"""Maximum number of names listed in a sentence."""
 
 
 class Level(StrEnum):
@@ -25,7 +25,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check, and what to do about it."""
+    """Result of a check, with a hint."""
 
     level: Level
     check: str
@@ -33,16 +33,16 @@ class Finding:
     hint: str = ""
     repository: str = ""
     exit_code: int = 0
-    """The exit code of the error that a run would end with, if this is a problem."""
+    """Exit code of the error that a run would end with, if this is a problem."""
 
 
 def failed(check: str, error: ReclaimError, repository: str = "") -> Finding:
-    """A finding that is an error."""
+    """Return a finding for an error."""
     return Finding(
         Level.PROBLEM, check, error.message, error.hint or "", repository, error.exit_code
     )
 
 
-def some(names: Sequence[str]) -> str:
+def abbreviate(names: Sequence[str]) -> str:
     shown = ", ".join(islice(names, NAMED))
     return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"

@@ -1,6 +1,6 @@
-"""Containers by name: addresses that follow from the ids of snapshots, of which there may be many.
+"""Containers by name: addresses derived from the ids of many snapshots.
 
-They are a mapping like any other, and also a column, so that nobody has to make a text of each.
+A mapping with an additional column, which avoids a Python string for each address.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from reclaim.model import SnapshotId
 
 
 class NamedContainers(Mapping[SnapshotId, str]):
-    """The containers of one kind. No two snapshots have the same, and no other kind has it."""
+    """Containers of one kind. Each snapshot has its own, shared with no other kind."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class NamedContainers(Mapping[SnapshotId, str]):
         column: pa.Array,
         name: Callable[[SnapshotId], str],
     ) -> None:
-        """``known`` are the same snapshots, to look them up, and ``column`` their addresses."""
+        """``known`` are the same snapshots as a set, and ``column`` their addresses."""
         self._snapshots = snapshots
         self._known = known
         self._name = name

@@ -1,4 +1,4 @@
-"""The state of a store as it is observed, and what observing it needs."""
+"""State of a store as observed, and the request to observe it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reclaim.stores.format import Margin, Reader
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The objects of a store as ``SNAPSHOTS``, and when it was begun to list them."""
+    """Objects of a store as ``SNAPSHOTS``, and the start time of the listing."""
 
     rows: pa.Table
     started_at: datetime
@@ -24,7 +24,7 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotCounts:
-    """How many snapshots there are, and how many of them name a container of their own."""
+    """Number of snapshots, and number of snapshots with a container of their own."""
 
     snapshots: int
     containers: int
@@ -32,9 +32,9 @@ class SnapshotCounts:
 
 @dataclass(frozen=True, slots=True)
 class YoungSnapshots:
-    """Snapshots that nothing refers to and that only their age keeps, and when they were written.
+    """Snapshots without references kept only by their age, and their times of writing.
 
-    One that others need which are young is not among them.
+    Older snapshots needed by young snapshots are not counted.
     """
 
     count: int
@@ -44,88 +44,89 @@ class YoungSnapshots:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The state of a store, from one consistent read where it allows that.
+    """State of a store, from one consistent read where the store allows it.
 
-    ``containers`` has by kind the addresses of the containers that snapshots name themselves. A
-    snapshot may have one of each kind, or none; snapshots that are condemned already are in it and
-    not among ``ids``. What is taken by name need not be there. ``held`` are
-    files with addresses that are needed by something else than a snapshot; the name of each ends
-    with the SHA-256 that it must have, before its suffix. A guard that is neither open nor closed
-    is not known at all.
+    ``containers`` maps each kind to the addresses of the containers named by snapshots. A snapshot
+    has at most one container of each kind; condemned snapshots are included here, but not in
+    ``ids``. Containers known by name may be missing. ``held`` are files of addresses needed by
+    anything other than a snapshot; each file name ends with the SHA-256 of the file, before its
+    suffix. A guard neither open nor closed is unknown.
     """
 
     refs: tuple[Ref, ...]
     ids: frozenset[SnapshotId]
-    """The snapshots that are to be judged."""
+    """Snapshots to be judged."""
     leases: tuple[Lease, ...]
     busy: frozenset[str]
     containers: Mapping[str, Mapping[SnapshotId, str]]
     marked: Mapping[SnapshotId, str]
-    """Snapshots with a mark that is not terminal, and condemned ones: id → state."""
+    """Snapshots with a provisional state, and condemned snapshots: id → state."""
     closed: frozenset[str]
     open: frozenset[str]
-    """The guards of objects (see ``Format.describe``)."""
+    """Guards of objects (see ``Format.describe``)."""
     held: tuple[str, ...]
     held_count: int
     read_at: datetime
     expected: SnapshotCounts
-    """Snapshots there are, counted in another way than by reading: by a database, or by names."""
+    """Number of snapshots, counted independently of reading them: by a database, or by names."""
     read: SnapshotCounts
-    """Snapshots that were read, counted as they were decoded."""
+    """Number of snapshots read, counted while decoding."""
     snapshots: tuple[Snapshot, ...] = ()
-    """All of ``ids``, in full, unless the store says itself what is live."""
+    """All snapshots of ``ids``, in full, unless the store itself decides which are live."""
     reached: frozenset[SnapshotId] | None = None
-    """Snapshots live by the store's own rules, for a store whose history has no policy."""
+    """Snapshots live under the store's own rules, for a store whose history has no policy."""
     why: Mapping[SnapshotId, str] = field(default_factory=dict)
-    """Former roles of snapshots that are not live, where the store can tell."""
-    draw: Callable[[], pa.Table] | None = None
-    """Every snapshot as ``DRAWN``, where the store says itself what is live. It is not made before
-    somebody asks for it: there may be very many."""
+    """Former roles of dead snapshots, where the store knows them."""
+    list_snapshots: Callable[[], pa.Table] | None = None
+    """Returns every snapshot as ``LISTED_SNAPSHOTS``, if the store itself decides which are live.
+    Computed only on demand: there may be very many snapshots.
+    """
     paths: tuple[str, ...] = ()
-    """Files, named as those of ``held`` are, with addresses and the paths under which they were
-    staged: of objects that no snapshot lists. They explain, and protect nothing."""
+    """Files, named like those of ``held``, with addresses and staged paths of objects listed by no
+    snapshot. They explain objects, and protect nothing.
+    """
     unreadable: frozenset[SnapshotId] = frozenset()
-    """Snapshots that are not live and that are damaged, or being written just now."""
+    """Dead snapshots which are damaged, or still being written."""
     promised: frozenset[SnapshotId] = frozenset()
-    """Snapshots that runs which can be undone would build on: held, as by leases."""
+    """Snapshots required to undo runs: held, as by leases."""
     too_young: frozenset[SnapshotId] = frozenset()
-    """Snapshots that nothing need refer to, and that stay because they are young: held, as by
-    leases."""
+    """Unreferenced snapshots kept because they are young: held, as by leases."""
     warnings: tuple[str, ...] = ()
-    """Sentences for whoever reads the plan."""
+    """Sentences for readers of the plan."""
     young: YoungSnapshots | None = None
-    """Where a store keeps snapshots for being young."""
+    """Summary of snapshots kept by age, where the store has such a rule."""
     final: frozenset[str] = frozenset()
-    """Closed guards below which nobody can write any more, by any margin."""
+    """Closed guards without possible writers, under any margin."""
     protect: tuple[str, ...] = ()
-    """Globs of what is never taken, as a setting of the store has them."""
+    """Globs of protected paths, from the settings of the store."""
     protected_paths: tuple[str, ...] = ()
-    """Files, named as those of ``held`` are, with addresses and paths that these globs match, as
-    far as no snapshot tells them."""
+    """Files, named like those of ``held``, with addresses and paths matching these globs, for paths
+    not recorded in snapshots.
+    """
     editor: str | None = None
-    """A run whose edit of the history was seen and may still be taken back."""
+    """Run whose edit of the history was observed and may still be reverted."""
 
 
 BUDGET = SAFETY.budget
-"""From the read of leases to the first delete, or to the end of a mark where that must be quick.
+"""Time limit from the read of leases to the first delete, or to the end of a mark with a limit.
 
-Leases are valid for longer than that.
+Leases are valid for longer than this limit.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Margins:
-    """How old things must be before they may go. The defaults suit stores that guess nothing."""
+    """Minimum ages before deletion. The defaults suit stores with exact references."""
 
     objects: timedelta = SAFETY.objects
-    """Age of an object that nothing refers to."""
+    """Minimum age of an unreferenced object."""
     work: timedelta = SAFETY.work
-    """Age of files that a run wrote for itself and no longer needs; another may still read them."""
+    """Minimum age of a finished run's working files; other runs may still read them."""
     records: timedelta = SAFETY.records
-    """Age of plans and journals."""
+    """Minimum age of plans and journals."""
 
     def age(self, margin: Margin) -> timedelta:
-        """How old an object must be of a kind with this margin."""
+        """Minimum age of objects with this margin."""
         if margin == "work":
             return max(self.objects, self.work)
         return self.records if margin == "records" else self.objects
@@ -133,14 +134,13 @@ class Margins:
 
 @dataclass(frozen=True, slots=True)
 class ObserveRequest:
-    """A request to observe a store: where to write, who reads, what counts as old.
+    """Request to observe a store: destination of files, reader, margin.
 
-    What has to be written down goes below ``prefix`` of the ``destination``; what has to be read
-    of snapshots, the ``reader`` reads, unless a ``survey`` has it already. What is younger than the
-    margin may count as a root.
+    Files are written below ``prefix`` of the ``destination``. Snapshots are read by the ``reader``,
+    unless a ``survey`` already contains them. Objects younger than the margin may count as roots.
 
-    With ``settled`` states alone count: what is out of time and was not ended as a state (see
-    ``HeldGuards``) still protects its bytes, for its owner may go on with it.
+    With ``settled``, only recorded states release protection: an overdue partition or upload not
+    yet closed (see ``HeldGuards``) still protects its bytes, because its owner may continue.
     """
 
     destination: Storage

@@ -1,9 +1,9 @@
 """Stores by name: a repository of the catalog, or SCHEME:LOCATION for a store of another kind.
 
-A kind is one line in ``OPENERS``, or an entry point of the group ``reclaim.stores`` in a package of
-its own: a function that opens the store at a location. Nothing else names a kind of store. Where a
-location may hold several stores, what is registered also finds all of them (``FindsStores``). A
-store is refused unless all that it declares is complete (``check_declared``).
+A kind is an entry of ``OPENERS``, or an entry point of the group ``reclaim.stores`` in another
+package: a function opening the store at a location. No other module names a kind of store. Where a
+location may hold several stores, the registered opener also lists them (``FindsStores``). A store
+with an incomplete ability is refused (``check_declared``).
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ OPENERS: dict[str, str] = {
     "icechunk": "reclaim.stores.icechunk.store:open_store",
     "terminus": "reclaim.stores.terminus.store:open_store",
 }
-"""For each scheme the function that opens a store, as MODULE:FUNCTION."""
+"""Functions opening a store, as MODULE:FUNCTION, by scheme."""
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 
 
 class FindsStores(ABC):
-    """The opener of a kind of store of which several may lie at one location."""
+    """Opener of a kind of store with possibly several stores at a location."""
 
     @abstractmethod
     def __call__(self, location: str) -> Store:
@@ -45,22 +45,22 @@ class FindsStores(ABC):
 
     @abstractmethod
     def find_all(self, location: str) -> Iterable[str]:
-        """The location of every store at a location, damaged ones too.
+        """Locations of all stores at a location, including damaged stores.
 
-        Each is opened on its own, so that one that cannot be opened stops no other.
+        Each store is opened separately, so that a failure affects no other store.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class NamedStore:
-    """A store that is not opened yet, by the name that commands give it."""
+    """A store not opened yet, with its name on the command line."""
 
     name: str
     open: Callable[[], Store]
 
 
 def schemes() -> Sequence[str]:
-    """The schemes that come with Reclaim."""
+    """Schemes included in Reclaim."""
     return sorted(OPENERS)
 
 
@@ -71,13 +71,13 @@ def _all_schemes() -> Sequence[str]:
 
 
 def find_foreign(name: str) -> Store | None:
-    """The store that a name with a scheme means, such as ``terminus:PATH``; None for our own."""
+    """Open the store named with a scheme, such as ``terminus:PATH``; None for the catalog's own."""
     opener = _find_opener(name)
     return None if opener is None else _open(opener, name.partition(":")[2])
 
 
 def is_foreign(name: str) -> bool:
-    """Whether a name means a store outside the catalog; an unknown scheme is refused."""
+    """Whether a name means a store outside the catalog; refuse an unknown scheme."""
     return _find_opener(name) is not None
 
 
@@ -87,7 +87,7 @@ def _find_opener(name: str) -> Callable[[str], Store] | None:
     if opener is None and separator and _SCHEME.fullmatch(scheme):
         # The name of a repository has no colon.
         raise InvalidInput(
-            f"there is no kind of store {scheme!r}",
+            f"unknown kind of store {scheme!r}",
             hint=f"write a store as SCHEME:LOCATION, with one of the schemes "
             f"{', '.join(_all_schemes())}; a repository of the catalog by its name alone",
         )
@@ -95,65 +95,67 @@ def _find_opener(name: str) -> Callable[[str], Store] | None:
 
 
 def find_several(name: str) -> Iterator[NamedStore]:
-    """Every store at the location of a name with a scheme."""
+    """All stores at the location of a name with a scheme."""
     scheme, separator, location = name.partition(":")
     opener = _opener(scheme) if separator else None
     if opener is None:
         raise InvalidInput(
             f"STORE names one repository, {name}, and --all asks for all of them",
-            hint="give one of them; or --all with SCHEME:LOCATION, where several stores are",
+            hint="use either STORE or --all; or --all with SCHEME:LOCATION for several stores",
         )
     if not isinstance(opener, FindsStores):
         raise Refused(
             f"--all cannot find the {scheme} stores of a location",
-            hint=f"leave --all out, and name each store: {scheme}:LOCATION",
+            hint=f"omit --all, and name each store: {scheme}:LOCATION",
         )
-    for found in opener.find_all(location):
-        yield NamedStore(name_of(scheme, found, found), partial(_open, opener, found))
+    for store_location in opener.find_all(location):
+        yield NamedStore(
+            name_of(scheme, store_location, store_location), partial(_open, opener, store_location)
+        )
 
 
 def name_of(kind: str, name: str, uid: str) -> str:
-    """How commands name a store."""
+    """Name of a store on the command line."""
     if kind == "catalog":
         return name
     return f"{kind}:{path_of(uid) if uid.startswith('file:') else uid}"
 
 
 def find(catalog: Catalog, name: str) -> Store:
-    """A repository by name or, for a deleted one, by its uid."""
+    """Find a repository by name or, if deleted, by its uid."""
     return _of_catalog(catalog.workspace(name))
 
 
 def find_all(catalog: Catalog) -> Iterator[Store]:
-    """Every repository, deleted ones last."""
+    """All repositories, deleted repositories last."""
     return map(_of_catalog, catalog.workspaces())
 
 
 def find_planned(catalog: Catalog, *, name: str, uid: str) -> Store:
-    """The store that a plan was made for; a plan for one that is not here is refused."""
+    """Find the store of a plan; refuse a plan for a store not in this catalog."""
     try:
         return find(catalog, uid)
     except NotFound as error:
         raise PlanRefused(
             f"the plan is for the repository {name} ({uid}), which this catalog does not have",
-            hint="name the catalog that it was made with: --catalog",
+            hint="use the catalog of the plan: --catalog",
         ) from error
 
 
 def check_planned(store: Store, *, kind: str, name: str, uid: str) -> None:
-    """Refuse a plan that was made for another store than the one that was named."""
+    """Refuse a plan made for a store other than the named store."""
     if (store.kind, store.uid) != (kind, uid):
         raise PlanRefused(
             f"the plan is for {name} ({uid}), not for {store.name} ({store.uid})",
-            hint="apply it to the store that it was made for",
+            hint="apply it to its own store",
         )
 
 
 def check_declared(store: Store) -> None:
-    """Refuse a store that does not implement, or does not declare, the whole of an ability.
+    """Refuse a store with an ability incompletely implemented or not declared.
 
-    A run asks for abilities by their classes: a method of an ability that is not declared would
-    never be called, and a step that keeps data would be left out in silence.
+    Runs detect abilities by class: the methods of an undeclared ability would never be called, and
+    a step protecting data would be skipped without an error.
     """
     from reclaim.stores.abilities import ABILITIES, HALVES, NeedsOtherSnapshots
     from reclaim.stores.base import Held, Store
@@ -171,7 +173,7 @@ def check_declared(store: Store) -> None:
         for ability in ABILITIES - declared:
             for name in sorted(set(dir(ability)) & set(dir(owner)) - known):
                 raise _incomplete(
-                    f"{owner.__name__} has {name} of {ability.__name__}, and does not declare it"
+                    f"{owner.__name__} has {name} of {ability.__name__} without declaring it"
                 )
     for ability, half in HALVES.items():
         if isinstance(store, ability) and not issubclass(handle, half):
@@ -183,7 +185,7 @@ def check_declared(store: Store) -> None:
     if store.format.sequential != isinstance(store, NeedsOtherSnapshots):
         raise _incomplete(
             f"{type(store.format).__name__} is sequential, or {type(store).__name__} declares "
-            "NeedsOtherSnapshots: the one needs the other"
+            "NeedsOtherSnapshots: both are required together"
         )
 
 

@@ -1,5 +1,5 @@
-"""Tools for authors of stores and for the demo: a clock that is moved by hand, storage that follows
-that clock, faults, and the contract of stores."""
+"""Tools for authors of stores and for the demo: a clock moved by hand, storage following this
+clock, faults, and the contract of stores."""
 
 from reclaim.testing.clock import FakeClock
 from reclaim.testing.storage import ClockedStorage, StorageWrapper

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 
 class FakeClock:
-    """Tells the time it was set to. Moving it back is allowed, for tests of broken clocks."""
+    """Returns the time it was set to. It can be moved back, for tests of broken clocks."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
@@ -15,7 +15,7 @@ class FakeClock:
         return self._now
 
     def advance(self, by: timedelta | None = None, **parts: float) -> datetime:
-        """Move on by a duration, or by ``days=``, ``hours=``, … as ``timedelta`` takes them."""
+        """Move on by a duration, or by ``days=``, ``hours=``, … like ``timedelta``."""
         self._now += by if by is not None else timedelta(**parts)
         return self._now
 

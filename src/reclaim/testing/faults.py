@@ -1,7 +1,7 @@
-"""Storage that goes wrong: calls that fail, listings that are old or cut off.
+"""Storage with faults: failing calls, and listings that are old or cut off.
 
-A *fault* is a function that is told of every call before it is made, with the name of the call
-and the address; it may raise, wait or move a clock. Faults are put together in a list.
+A *fault* is a function called before each storage call, with the name of the call and the address;
+it may raise, wait or move a clock. Faults are combined in a list.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from reclaim.errors import ReclaimError, StorageUnavailable
 from reclaim.model import StoredObject
-from reclaim.storage import LastCheck, Payload, Storage, unchecked
+from reclaim.storage import LastCheck, Payload, Storage, no_check
 from reclaim.testing.storage import StorageWrapper, as_batches
 
 Fault = Callable[[str, str], None]
-"""Is told (name of the call, address) before the call is made."""
+"""Called with (name of the call, address) before the call is made."""
 
 EVERY = frozenset(
     (
@@ -29,12 +29,12 @@ EVERY = frozenset(
 
 
 def slow_down(call: str, address: str) -> StorageUnavailable:
-    """The error of a storage that is asked too much."""
+    """Return the error of an overloaded storage."""
     return StorageUnavailable(f"cannot {call} {address}: 503 Slow Down")
 
 
 class FaultyStorage(StorageWrapper):
-    """Asks its faults before every call."""
+    """Calls its faults before every storage call."""
 
     def __init__(self, inner: Storage, *faults: Fault) -> None:
         super().__init__(inner)
@@ -93,7 +93,7 @@ class FaultyStorage(StorageWrapper):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         self._ask("move", source)
         super().move(source, target, size=size, fresh=fresh, last_check=last_check)
@@ -156,7 +156,7 @@ class Denied:
 
 
 class Slow:
-    """Lets something happen before each of some calls, such as a clock that moves on."""
+    """Runs an action before each of some calls, such as moving a clock."""
 
     def __init__(self, wait: Callable[[], object], *, calls: Collection[str] = EVERY) -> None:
         self._wait = wait
@@ -171,7 +171,7 @@ Listing = Callable[[Iterator[StoredObject]], Iterable[StoredObject]]
 
 
 class ListingStorage(StorageWrapper):
-    """Storage whose listings are changed by a function."""
+    """Storage with listings changed by a function."""
 
     def __init__(self, inner: Storage, change: Listing) -> None:
         super().__init__(inner)
@@ -183,18 +183,18 @@ class ListingStorage(StorageWrapper):
     def batches(
         self, prefix: str = "", *, after: str = "", until: str = ""
     ) -> Iterator[pa.RecordBatch]:
-        # One object at a time, so that what came before an error has been seen.
-        for found in self.list(prefix, after=after, until=until):
-            yield from as_batches([found])
+        # One object at a time, so objects before an error are seen.
+        for stored in self.list(prefix, after=after, until=until):
+            yield from as_batches([stored])
 
 
 def cut_off(after: int) -> Listing:
-    """Listings that break off with an error once so many objects were listed, in all of them."""
+    """Return a listing change: an error after a number of objects, counted over all listings."""
     left = after
 
-    def change(found: Iterator[StoredObject]) -> Iterator[StoredObject]:
+    def change(listed: Iterator[StoredObject]) -> Iterator[StoredObject]:
         nonlocal left
-        for stored in found:
+        for stored in listed:
             if left == 0:
                 raise StorageUnavailable("cannot list: the connection was reset")
             left -= 1
@@ -204,16 +204,16 @@ def cut_off(after: int) -> Listing:
 
 
 def without(addresses: Collection[str]) -> Listing:
-    """Listings that leave objects out and do not say so."""
-    return lambda found: (stored for stored in found if stored.address not in addresses)
+    """Return a listing change: leave objects out silently."""
+    return lambda listed: (stored for stored in listed if stored.address not in addresses)
 
 
 def stale(storage: Storage, prefix: str = "") -> Listing:
-    """Listings as of now: what is written later is missing, what is deleted is still there."""
+    """Return a listing change: the listing of now, without later writes and deletes."""
     then = {stored.address: stored for stored in storage.list(prefix)}
 
-    def change(found: Iterator[StoredObject]) -> Iterator[StoredObject]:
-        asked = [stored.address for stored in found]
+    def change(listed: Iterator[StoredObject]) -> Iterator[StoredObject]:
+        asked = [stored.address for stored in listed]
         folders = {address.rpartition("/")[0] for address in asked}
         return (
             stored

@@ -1,4 +1,4 @@
-"""Storage that stands between the code under test and the real storage."""
+"""Storage wrappers between the code under test and real storage."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from reclaim.storage import (
     Payload,
     Storage,
     SwapsObjects,
-    unchecked,
+    no_check,
 )
 
 
 class StorageWrapper:
-    """Passes every call on. Subclasses change what they are about."""
+    """Passes every call on. Subclasses override some calls."""
 
     def __init__(self, inner: Storage) -> None:
         self.inner = inner
@@ -87,7 +87,7 @@ class StorageWrapper:
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         self.inner.move(source, target, size=size, fresh=fresh, last_check=last_check)
 
@@ -111,10 +111,10 @@ class StorageWrapper:
 
 
 class ClockedStorage(StorageWrapper):
-    """Storage whose clock is a ``Clock``: what is written carries its time.
+    """Storage whose clock is a ``Clock``: written objects carry its time.
 
-    In a local folder the files themselves get that time, so that other processes see it too;
-    elsewhere this object remembers it. ``skew`` sets the storage's clock off from the other one.
+    In a local folder the files themselves get this time, so other processes see it, too; elsewhere
+    this object remembers it. ``skew`` moves the storage's clock off the other clock.
     """
 
     def __init__(self, inner: Storage, clock: Clock, *, skew: timedelta = timedelta(0)) -> None:
@@ -125,7 +125,7 @@ class ClockedStorage(StorageWrapper):
         self.skew = skew
 
     def date(self, times: Mapping[str, datetime]) -> None:
-        """Give objects the time at which they were written at another place."""
+        """Set the times of objects, as if written then at another place."""
         for address, when in times.items():
             self._date(address, when)
 
@@ -148,7 +148,7 @@ class ClockedStorage(StorageWrapper):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         super().move(source, target, size=size, fresh=fresh, last_check=last_check)
         if self._folder is None:
@@ -175,7 +175,7 @@ class ClockedStorage(StorageWrapper):
             self._times[address] = when
         else:
             seconds = when.timestamp()
-            # Somebody else may have removed it by now.
+            # Another process may have removed it by now.
             with suppress(FileNotFoundError):
                 os.utime(self._folder / address, (seconds, seconds))
 
@@ -184,9 +184,9 @@ class ClockedStorage(StorageWrapper):
         return replace(stored, last_modified=when) if when else stored
 
 
-def as_batches(found: Iterable[StoredObject]) -> Iterator[pa.RecordBatch]:
-    """A listing as ``Storage.batches`` gives it."""
-    rows = [(stored.address, stored.size, stored.last_modified) for stored in found]
+def as_batches(listed: Iterable[StoredObject]) -> Iterator[pa.RecordBatch]:
+    """Return a listing in the form of ``Storage.batches``."""
+    rows = [(stored.address, stored.size, stored.last_modified) for stored in listed]
     if rows:
         columns = zip(*rows, strict=True)
         arrays = [pa.array(c, f.type) for c, f in zip(columns, LISTED, strict=True)]

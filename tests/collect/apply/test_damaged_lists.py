@@ -60,7 +60,7 @@ def test_a_damaged_file_of_an_unfinished_run(local: World, folder: str) -> None:
     damage(local, parts_of(local, plan, folder)[0])
     local.age()
     if folder == "objects":
-        with pytest.raises(Refused, match="are not complete any more") as refused:
+        with pytest.raises(Refused, match="are incomplete") as refused:
             local.plan(allowed_fraction=1.0)
         assert f"reclaim apply {plan.place}" in (refused.value.hint or "")
     local.apply(plan, removal=MOVE)
@@ -78,7 +78,7 @@ def test_an_apply_again_that_dies_before_it_has_new_lists(local: World) -> None:
     damage(local, parts_of(local, plan, "objects")[0])
     dies_at(local, "before observe", lambda **how: local.apply(plan, removal=MOVE, **how))
     local.age()
-    with pytest.raises(Refused, match="are not complete any more"):
+    with pytest.raises(Refused, match="are incomplete"):
         local.plan(allowed_fraction=1.0)
 
 
@@ -234,7 +234,7 @@ def test_a_purge_that_loses_its_lock_says_what_it_did(local: World) -> None:
         raise LockLost("the lock is gone")
 
     at = At("sweep quarantine", lost, nth=2)
-    told = r"purged 1 runs; run .* stopped on the way: the lock is gone"
+    told = r"purged 1 runs; run .* was interrupted: the lock is gone"
     with pytest.raises(Partial, match=told):
         local.purge(step=at)
     states = {run.id: run.phase for run in local.repo.runs()}

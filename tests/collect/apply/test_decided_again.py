@@ -135,7 +135,7 @@ def test_the_edit_of_a_run_that_was_killed(local: World, line: Line) -> None:
     killed = plan(local, LAST_TWO)
     kill(local, killed, "after edit_history", AGED)
     local.clock.advance(minutes=11)
-    with pytest.raises(Conflict, match="may still take that back"):
+    with pytest.raises(Conflict, match="may still revert the edit"):
         plan(local, WEEKLY)
     local.store().clean()
     local.apply(plan(local, WEEKLY))

@@ -9,20 +9,20 @@ import pytest
 from obstore.store import MemoryStore
 
 from reclaim.engine.tasks.deleting import RESTORED, Target
-from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
-from reclaim.engine.tasks.restoring import BringBack
+from reclaim.engine.tasks.quarantine import PurgeQuarantined, QuarantineFolder, ToQuarantine
+from reclaim.engine.tasks.restoring import FromQuarantine
 from reclaim.errors import Partial, StorageDenied
 from reclaim.model import StoredObject
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
 from reclaim.run_record import Phase
-from reclaim.storage import LastCheck, ObjectStorage, Storage, unchecked
+from reclaim.storage import LastCheck, ObjectStorage, Storage, no_check
 from reclaim.storage.pace import TimeOver
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.helpers.world import World, bury
 from tests.collect.quarantine.test_promises import check_back, run_of
 
 MOVE = MoveToQuarantine()
-ASIDE = Aside("store/", "store/q/")
+ASIDE = QuarantineFolder("store/", "store/q/")
 TARGETS = [Target(f"store/{name}", 5) for name in ("x", "y", "z")]
 
 
@@ -42,7 +42,7 @@ class Moving(StorageWrapper):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         if self.late:
             self.inner.move(source, target, size=size, fresh=fresh, last_check=last_check)
@@ -143,7 +143,7 @@ def test_one_by_one_nothing_is_taken_too_late(local: World) -> None:
             *,
             size: int,
             fresh: datetime | None = None,
-            last_check: LastCheck = unchecked,
+            last_check: LastCheck = no_check,
         ) -> None:
             if source == data[0] and not self.late:
                 raise StorageDenied(f"cannot move {source}")
@@ -168,13 +168,13 @@ class SlowCopies(ObjectStorage):
     def __init__(self) -> None:
         super().__init__("memory://", MemoryStore())
         self.at_once = 4
-        self.meanwhile: Callable[[], object] = unchecked
+        self.meanwhile: Callable[[], object] = no_check
         self.over = False
 
     def head(self, address: str) -> StoredObject:
         found = super().head(address)
         if address.startswith(ASIDE.folder):
-            meanwhile, self.meanwhile = self.meanwhile, unchecked
+            meanwhile, self.meanwhile = self.meanwhile, no_check
             meanwhile()
         return found
 
@@ -201,7 +201,7 @@ def aside_targets() -> list[Target]:
 
 
 def bring_back(storage: Storage) -> None:
-    undo = BringBack(ASIDE, (datetime.now().astimezone(),))
+    undo = FromQuarantine(ASIDE, (datetime.now().astimezone(),))
     undo.page(storage, aside_targets(), lambda: True)
 
 
@@ -214,7 +214,7 @@ def test_a_copy_that_took_too_long_is_not_followed_by_a_delete(copying: SlowCopi
 
     copying.meanwhile = undo
     with pytest.raises(TimeOver):
-        SetAside(ASIDE, "begun").page(copying, TARGETS, copying.in_time)
+        ToQuarantine(ASIDE, "begun").page(copying, TARGETS, copying.in_time)
     # Here, because another target may have been the one that was out of time.
     check_there(copying)
 
@@ -226,14 +226,14 @@ def test_a_copy_that_was_left_is_found_by_whoever_comes_next(copying: SlowCopies
 
     copying.meanwhile = stand_still
     with pytest.raises(TimeOver):
-        SetAside(ASIDE, "begun").page(copying, TARGETS, copying.in_time)
+        ToQuarantine(ASIDE, "begun").page(copying, TARGETS, copying.in_time)
     assert [one.address for one in copying.list("store/q")]
     if end == "undo":
         bring_back(copying)
     elif end == "purge":
-        Discard(()).page(copying, aside_targets(), lambda: True)
+        PurgeQuarantined(()).page(copying, aside_targets(), lambda: True)
     else:
-        SetAside(ASIDE, "begun", again=True).page(copying, TARGETS, lambda: True)
+        ToQuarantine(ASIDE, "begun", again=True).page(copying, TARGETS, lambda: True)
         assert {one.address for one in copying.list("store")} == {
             one.address for one in aside_targets()
         }
@@ -255,15 +255,15 @@ def test_what_was_compared_for_too_long_is_not_deleted(copying: SlowCopies) -> N
             return same
 
     with pytest.raises(TimeOver):
-        SetAside(ASIDE, "begun", again=True).page(Comparing(copying), TARGETS, copying.in_time)
+        ToQuarantine(ASIDE, "begun", again=True).page(Comparing(copying), TARGETS, copying.in_time)
 
 
 def test_a_purge_that_looked_for_too_long_deletes_nothing(copying: SlowCopies) -> None:
-    SetAside(ASIDE, "begun").page(copying, TARGETS, lambda: True)
+    ToQuarantine(ASIDE, "begun").page(copying, TARGETS, lambda: True)
     asked = iter([True] * len(TARGETS))
     with pytest.raises(TimeOver):
-        Discard(()).page(copying, aside_targets(), lambda: next(asked, False))
-    [*taken] = BringBack(ASIDE, (datetime.now().astimezone(),)).page(
+        PurgeQuarantined(()).page(copying, aside_targets(), lambda: next(asked, False))
+    [*taken] = FromQuarantine(ASIDE, (datetime.now().astimezone(),)).page(
         copying, aside_targets(), lambda: True
     )
     assert {one.outcome for one in taken} == {RESTORED}

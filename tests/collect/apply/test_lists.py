@@ -141,7 +141,7 @@ def test_a_forged_list_of_the_same_length(local: World) -> None:
             forged = listed | {"files": [renamed(local.storage, row) for row in listed["files"]]}
             local.storage.put(stored.address, json.dumps(forged).encode())
     local.age()
-    with pytest.raises(Refused, match="are not complete any more") as refused:
+    with pytest.raises(Refused, match="are incomplete") as refused:
         local.plan(allowed_fraction=1.0)
     assert "reclaim undo" in (refused.value.hint or "")
     local.undo(run)
@@ -256,7 +256,7 @@ def test_another_plan_in_the_place_of_a_finished_run_s(local: World) -> None:
     forget(local)
     forged = plan.document.model_copy(update={"warnings": ["another"]})
     plan_file.write(local.storage, plan.place, forged)
-    with pytest.raises(PlanRefused, match="not the plan that the run was made from"):
+    with pytest.raises(PlanRefused, match="not the plan of that run"):
         local.apply(plan, removal=MoveToQuarantine(timedelta(days=1)))
     assert run_record(local, run) == before
 

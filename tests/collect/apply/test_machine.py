@@ -226,7 +226,7 @@ class CollectMachine(WriterMachine):
                 world.clock.advance(minutes=12)
                 self.apply_run(plan, step=step)
                 return
-            if "since this was planned" not in str(error) and "may be built" not in str(error):
+            if "since this was planned" not in str(error) and "no new reference" not in str(error):
                 raise
         finally:
             catalog.close()

@@ -35,7 +35,7 @@ def check_partial(error: Partial, run: str, kind: str, message: str) -> None:
     """It is told as partial, with the cause inside and nothing that says otherwise."""
     assert (error.kind, error.exit_code) == ("partial", 7)
     assert error.details == {"run": run, "cause": {"kind": kind, "message": message}}
-    assert error.message == f"run {run} stopped on the way: {message}"
+    assert error.message == f"run {run} was interrupted: {message}"
     assert error.hint is not None
     assert "nothing was changed" not in error.hint
 

@@ -104,7 +104,7 @@ def test_an_address_outside_the_store(local: World, outside: str) -> None:
     forged: PlanDocument = plan.document.model_copy(update={"files": files})
     vouch(local, plan_file.write(local.storage, plan.place, forged))
     everything = {stored.address for stored in local.storage.list()}
-    with pytest.raises(Partial, match="lies outside") as partial:
+    with pytest.raises(Partial, match="is outside") as partial:
         local.apply(plan)
     assert partial.value.details["cause"]["kind"] == OwnedAddress.kind
     runs = f"repos/{local.repo.uid}/_reclaim/"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from reclaim.run.apply.finished_plan import FinishedPlan, settle_plan
+from reclaim.run.apply.finished_plan import FinishedPlan, finish_without_apply
 from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal
 from reclaim.stores.observation import Margins
@@ -15,7 +15,7 @@ from tests.collect.helpers.world import World, bury
 def settled(
     world: World, plan: WrittenPlan, *, removal: Removal = DELETE, digest: str | None = None
 ) -> FinishedPlan | None:
-    return settle_plan(
+    return finish_without_apply(
         world.store(), plan.place, plan.document, digest=digest, removal=removal, exclude=()
     )
 

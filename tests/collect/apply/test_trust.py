@@ -16,7 +16,7 @@ from reclaim.engine.tasks.parts import read_part, write_part
 from reclaim.errors import DatabaseUnavailable, InvalidInput, PlanRefused, TooMuch
 from reclaim.policy import from_options
 from reclaim.run.apply.apply_plan import apply_plan
-from reclaim.run.apply.trust import COMPARED, PREFIX
+from reclaim.run.apply.trust import COMPARED, DIGEST_PREFIX
 from reclaim.run.gc import collect
 from reclaim.run.plan import plan_file, plan_snapshots
 from reclaim.run.plan.plan_document import File, HistoryChange
@@ -198,7 +198,7 @@ def test_a_history_is_not_changed_by_a_plan_without_a_record(local: World) -> No
         applied(local, plan)
     assert commit_states(local.repo) == states
     digest = plan.document.digest
-    assert applied(local, plan, digest=digest[:PREFIX].upper())["objects"] > 0
+    assert applied(local, plan, digest=digest[:DIGEST_PREFIX].upper())["objects"] > 0
     local.check()
 
 
@@ -243,7 +243,7 @@ def test_another_digest_is_refused(local: World, kept: bool) -> None:
         forget(local)
     with refused(local, PlanRefused, 6):
         applied(local, plan, digest="0" * 64)
-    for wrong in ("", "abc", plan.document.digest[: PREFIX - 1], "g" * 64, "0" * 65):
+    for wrong in ("", "abc", plan.document.digest[: DIGEST_PREFIX - 1], "g" * 64, "0" * 65):
         with refused(local, InvalidInput, 2):
             applied(local, plan, digest=wrong)
     assert "compared" not in applied(local, plan, digest=plan.document.digest)

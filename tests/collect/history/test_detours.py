@@ -107,8 +107,8 @@ def test_the_history_goes_on_below_a_broken_commit(local: World, dead: list[str]
     assert history(local, dead[4]) == kept
     assert local.other().commit(dead[3]).marked
     assert (
-        f"the parents of commit {dead[3]}: {dead[2]} is not back; its history goes on at {dead[1]} "
-        "until then"
+        f"the parents of commit {dead[3]}: {dead[2]} is not restored yet; its history "
+        f"goes on at {dead[1]} until then"
     ) in told.details["waits"]
     local.repo.create_tag("named", dead[4])
     end(local)
@@ -261,7 +261,7 @@ def test_a_commit_stays_marked_until_its_true_parents_are_back(
     put_back = lose(local, run, tree.values())
     told = undo_a_part(local, run)
     assert told.details["left"] == [gone + base]
-    assert any(f"{second} is not back" in sentence for sentence in told.details["waits"])
+    assert any(f"{second} is not restored yet" in sentence for sentence in told.details["waits"])
     put_back(tree[second])
     undone = local.undo(run)
     # In the place of the first parent, its own: the line of first parents goes on there.

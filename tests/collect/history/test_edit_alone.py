@@ -139,7 +139,7 @@ def test_a_run_without_an_edit_is_not_undone(local: World, log: list[str]) -> No
     local.repo.delete_branch("dead")
     local.age()
     run = gc(local, from_options(keep_last=9)).run
-    with pytest.raises(Refused, match="what it deleted cannot be brought back"):
+    with pytest.raises(Refused, match="objects it deleted cannot be restored"):
         local.undo(run)
 
 

@@ -323,7 +323,7 @@ def test_one_that_condemned_something_cannot_be_undone(local: World, log: list[s
         assert run is not None
         unedited = replace(run, counts=RunCounts(), edit=RecordedEdit())
         held.finish(replace(unedited, phase=Phase.STOPPED))
-    with pytest.raises(Refused, match="has deleted something"):
+    with pytest.raises(Refused, match="and deleted objects"):
         local.undo(plan.document.run)
     assert [commit.id for commit in local.repo.log("main")] != log
     local.apply(plan)
@@ -333,7 +333,7 @@ def test_one_that_condemned_something_cannot_be_undone(local: World, log: list[s
 def test_one_that_edited_nothing_has_nothing_to_undo(local: World, log: list[str]) -> None:
     plan = local.plan()
     stop(local, plan, "before close_overdue")
-    with pytest.raises(Refused, match="nothing to bring back"):
+    with pytest.raises(Refused, match="nothing to undo"):
         local.undo(plan.document.run)
     assert [commit.id for commit in local.repo.log("main")] == log
 

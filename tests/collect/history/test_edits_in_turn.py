@@ -189,7 +189,7 @@ def test_an_expiration_that_cannot_be_undone_is_not_waited_for(local: World) -> 
     edited = hide(local, quarantine=True)
     local.age()
     local.apply(local.plan(allowed_fraction=1.0))
-    with pytest.raises(Refused, match="was removed since"):
+    with pytest.raises(Refused, match="were deleted since"):
         take_back(local.repo, edited.newer)
     undone = local.undo(edited.older)
     assert undone.snapshots

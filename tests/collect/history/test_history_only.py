@@ -10,7 +10,7 @@ import pytest
 
 from reclaim.errors import Conflict, NotFound, Partial, PlanRefused, Refused, StorageUnavailable
 from reclaim.policy import from_options
-from reclaim.run.apply.finished_plan import settle_plan
+from reclaim.run.apply.finished_plan import finish_without_apply
 from reclaim.run.gc import collect
 from reclaim.run.plan import plan_file, plan_snapshots
 from reclaim.run.plan.history_only import plan_history
@@ -93,7 +93,7 @@ def test_a_second_apply_does_nothing(local: World, log: list[str]) -> None:
     apply_expire(local.repo, plan)
     first = history(local)
     local.repo.delete_tag("kept")
-    settled = settle_plan(
+    settled = finish_without_apply(
         local.store(), plan.place, plan.document, digest=None, removal=DELETE, exclude=()
     )
     assert settled is not None
@@ -106,7 +106,7 @@ def test_a_second_apply_does_nothing(local: World, log: list[str]) -> None:
 
 def test_one_that_edits_nothing_is_done(local: World, log: list[str]) -> None:
     plan = plan_expire(local.repo, from_options(keep_last=10))
-    settled = settle_plan(
+    settled = finish_without_apply(
         local.store(), plan.place, plan.document, digest=None, removal=DELETE, exclude=()
     )
     assert settled is not None
@@ -260,7 +260,7 @@ def test_who_vouches_for_it(local: World, log: list[str], tmp_path: Path, truste
         apply()
         assert history(local) == [log[0], log[-1]]
         return
-    with pytest.raises(PlanRefused, match="has no record of it"):
+    with pytest.raises(PlanRefused, match="has no record of the plan"):
         apply()
     assert history(local) == log
 
@@ -285,7 +285,7 @@ def test_one_that_may_have_been_recorded_stands(local: World, log: list[str]) ->
     """The error comes after the run was recorded as done: then its edit is not taken back."""
     plan = plan_expire(local.repo, LAST)
     at = At("after finish", down)
-    with pytest.raises(Partial, match="stopped on the way"):
+    with pytest.raises(Partial, match="was interrupted"):
         apply_expire(stepped(local.store(), at), plan)
     assert phases(local, plan) == [Phase.DONE]
     assert history(local) == [log[0], log[-1]]
@@ -338,7 +338,7 @@ def test_an_edit_that_a_dead_run_left_is_not_planned_from(local: World, log: lis
         dies(world, lambda world, **how: world.apply(plan, **how), fatal)
         if history(world) != log:
             break
-    with pytest.raises(Conflict, match="may still take that back"):
+    with pytest.raises(Conflict, match="may still revert the edit"):
         plan_expire(world.repo, LAST)
     world.clock.advance(minutes=11)
     world.store().clean()

@@ -161,7 +161,7 @@ def test_a_process_that_works_for_the_dead_one_keeps_its_lock(held: Held) -> Non
     worker = subprocess.Popen(["sleep", "600"], env={**os.environ, **mark})
     try:
         held.kill()
-        assert f"process {worker.pid}, which" in refusal(held, seen)
+        assert f"process {worker.pid}, started by" in refusal(held, seen)
     finally:
         worker.kill()
         worker.wait()
@@ -185,7 +185,7 @@ def test_what_this_machine_cannot_know_keeps_its_lock(
     seen = held.seen()
     assert seen.process is not None
     assert why in refusal(held, replace(seen, process=replace(seen.process, **change)))
-    assert "does not tell which process" in refusal(held, replace(seen, process=None))
+    assert "does not name the process" in refusal(held, replace(seen, process=None))
 
 
 def test_a_lock_that_changed_since_is_not_released(held: Held) -> None:
@@ -300,7 +300,7 @@ def test_a_process_that_cannot_be_looked_at_keeps_its_lock(
         raise PermissionError
 
     monkeypatch.setattr(processes, "_start_of", denied)
-    assert "cannot be looked at" in own.why_not_ended()
+    assert "cannot be inspected" in own.why_not_ended()
 
 
 @pytest.mark.parametrize("text", [None, "", "[]", "{}", "7", '{"pid": 1}', "x"])
@@ -322,7 +322,7 @@ def test_remote_work_is_recorded_before_it_begins(
     with Sidecar(ObjectStorage.open(tmp_path.as_uri()), "", SystemClock()).lock("run") as lock:
         assert isinstance(lock, TimedLock)
         processes.note_remote_work()
-        with lock.lent(timedelta(minutes=1), lambda: True):
+        with lock.lend(timedelta(minutes=1), lambda: True):
             state = Sidecar(ObjectStorage.open(tmp_path.as_uri()), "", SystemClock()).lock_state()
     assert state is not None
     assert state.process is not None

@@ -17,7 +17,13 @@ import pytest
 
 from reclaim.catalog.database.schema import CommitState
 from reclaim.engine.tasks import deleting, recall
-from reclaim.engine.tasks.delete_markers import UNKNOWN, Covered, Expunge, Mark, Unmark
+from reclaim.engine.tasks.delete_markers import (
+    UNKNOWN,
+    Covered,
+    CoverWithMarkers,
+    PurgeCovered,
+    RemoveMarkers,
+)
 from reclaim.engine.tasks.deleting import MISSING, RESTORED, Target
 from reclaim.engine.tasks.notes import RETURNED, find_notes
 from reclaim.engine.tasks.parts import Place, read_part
@@ -55,11 +61,11 @@ def test_what_comes_back_counts_as_written_now(versioned_bucket: str) -> None:
     storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
     storage.put("x", b"some bytes")
     before = storage.head("x").last_modified
-    [taken] = Mark("notes/", "begun").page(storage, [Target("x", 10)], lambda: True)
+    [taken] = CoverWithMarkers("notes/", "begun").page(storage, [Target("x", 10)], lambda: True)
     assert taken.identity
     sleep(1.1)
     for _ in range(2):
-        Unmark().take_one(storage, Target("x", 10, taken.identity), lambda: True)
+        RemoveMarkers().take_one(storage, Target("x", 10, taken.identity), lambda: True)
     assert storage.get("x") == b"some bytes"
     assert storage.head("x").last_modified > before
     [left] = open_bucket(storage.url).versions("x")
@@ -120,11 +126,14 @@ def test_the_current_version_is_never_deleted(versioned_bucket: str) -> None:
     storage.put("x", b"some bytes")
     [current] = open_bucket(storage.url).versions_of("x")
     identity = Covered(UNKNOWN, current.id, current.etag).identity
-    for deleter in (Expunge(), Unmark()):
+    for deleter in (PurgeCovered(), RemoveMarkers()):
         with suppress(Conflict):
             deleter.take_one(storage, Target("x", 10, identity), lambda: True)
         assert storage.get("x") == b"some bytes"
-    assert Expunge().take_one(storage, Target("x", 10, identity), lambda: True).outcome == UNTOUCHED
+    assert (
+        PurgeCovered().take_one(storage, Target("x", 10, identity), lambda: True).outcome
+        == UNTOUCHED
+    )
 
 
 def test_other_bytes_over_a_marker_are_left(versioned: World) -> None:
@@ -161,7 +170,9 @@ def test_what_is_covered_is_not_covered_again(versioned_bucket: str) -> None:
     storage = ObjectStorage.open(f"{versioned_bucket}/{uuid4().hex}")
     storage.put("x", b"some bytes")
     outcomes = [
-        Mark("notes/", "begun").page(storage, [Target("x", 10)], lambda: True)[0].outcome
+        CoverWithMarkers("notes/", "begun")
+        .page(storage, [Target("x", 10)], lambda: True)[0]
+        .outcome
         for _ in range(2)
     ]
     assert outcomes == [QUARANTINED, MISSING]
@@ -203,7 +214,7 @@ def test_a_bucket_that_is_suspended_while_markers_are_set(
             format,
             storage,
             rows,
-            deleter=Mark("notes/", "begun"),
+            deleter=CoverWithMarkers("notes/", "begun"),
             in_time=lambda: True,
             pace=Pace(sleep=lambda _seconds: None),
         ):
@@ -232,7 +243,7 @@ def test_a_copy_with_another_etag_is_known_again(
     parts = b"B" * (9 * 1024 * 1024)
     storage.put("x", iter([parts]))
     target = Target("x", len(parts))
-    [taken] = Mark("notes/", "begun").page(storage, [target], lambda: True)
+    [taken] = CoverWithMarkers("notes/", "begun").page(storage, [target], lambda: True)
     delete = Bucket.delete
 
     def copied(_self: Bucket, source: str, goal: str, _size: int, **version: str) -> None:
@@ -247,7 +258,7 @@ def test_a_copy_with_another_etag_is_known_again(
 
     monkeypatch.setattr(Bucket, "_copy", copied)
     notes = Place(storage.url, "undo/returned/")
-    undo = Unmark(notes)
+    undo = RemoveMarkers(notes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Bucket, "delete", dying)
         with pytest.raises(Died):

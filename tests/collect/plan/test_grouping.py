@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reclaim.engine.tasks import grouping
-from reclaim.engine.tasks.grouping import GroupSums, Places, few, folders_of, line_of
+from reclaim.engine.tasks.grouping import GroupSums, Places, folders_of, limit_folders, with_parents
 
 KEY = ("data", "old", "main")
 
@@ -50,18 +50,18 @@ def test_the_folder_of_a_path() -> None:
 
 def test_what_a_folder_is_in() -> None:
     line = [("main", "a/b/"), ("main", "a/"), ("main", "/"), ("(others)", "/")]
-    assert list(line_of(("main", "a/b/"))) == line
-    assert list(line_of(("main", ""))) == [("main", ""), ("(others)", "")]
+    assert list(with_parents(("main", "a/b/"))) == line
+    assert list(with_parents(("main", ""))) == [("main", ""), ("(others)", "")]
 
 
 def test_few_folders_are_all_told_apart() -> None:
     tally = of("a/b/1", "a/b/2", "a/c/1", "top", None)
-    assert folders(few(tally)) == {"a/b/": 2, "a/c/": 1, "/": 1, "": 1}
+    assert folders(limit_folders(tally)) == {"a/b/": 2, "a/c/": 1, "/": 1, "": 1}
 
 
 def test_days_become_months() -> None:
     days = [f"logs/{m:02}/{d:02}/x" for m, d in product(range(40), range(30))]
-    found = folders(few(of(*days)))
+    found = folders(limit_folders(of(*days)))
     assert found == {f"logs/{month:02}/": 30 for month in range(40)}
 
 
@@ -69,7 +69,7 @@ def test_of_many_neighbours_the_largest_stay() -> None:
     places = Places()
     for number in range(200):
         places.add_rows(rows(f"{number:03}/x", size=number))
-    found = folders(few(places.tally))
+    found = folders(limit_folders(places.tally))
     largest = {f"{number:03}/": 1 for number in range(151, 200)}
     assert found == largest | {"/": 151}
 
@@ -78,7 +78,7 @@ def test_many_branches_are_counted_together() -> None:
     places = Places()
     for number in range(200):
         places.add_rows(rows("a/x", branch=f"b{number:03}", size=number))
-    found = few(places.tally)
+    found = limit_folders(places.tally)
     branches = {branch for _, _, branch, _, _ in found}
     assert len({(branch, folder) for _, _, branch, folder, _ in found}) <= grouping.SHOWN
     assert "(others)" in branches
@@ -111,14 +111,14 @@ def test_no_number_is_a_part() -> None:
             assert all(where in {one[2:4] for one in part.tally} for _, where in part.listed())
             whole.add(part.tally, part.listed())
         assert len(whole.tally) <= 5
-        for tally in (whole.tally, few(whole.tally, 4)):
+        for tally in (whole.tally, limit_folders(whole.tally, 4)):
             found = folders(tally)
             expected = dict.fromkeys(found, 0)
             for path in (path for batch in batches for path in batch):
                 [folder] = folders_of(pa.chunked_array([[path]])).to_pylist()
-                line = [one for _, one in line_of(("main", folder))]
+                line = [one for _, one in with_parents(("main", folder))]
                 expected[next(one for one in line if one in found)] += 1
             assert found == expected
-        assert len(few(whole.tally, 4)) <= 4
+        assert len(limit_folders(whole.tally, 4)) <= 4
 
     check()

@@ -195,7 +195,7 @@ def test_a_null_among_the_values_of_a_dictionary_is_no_key(local: World) -> None
     times = pa.array([local.clock.now()] * 4, pa.timestamp("us", tz="UTC"))
     table = pa.table({"key": keys, "size": [1] * 4, "last_modified": times})
     objects = Objects(local.storage.url, (), cut="", columns=("key", "size", "last_modified"))
-    with pytest.raises(InvalidInput, match="a row without a key"):
+    with pytest.raises(InvalidInput, match="a row has no key"):
         _listed(table, FILE, objects, local.store().format)
 
 

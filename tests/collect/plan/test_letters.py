@@ -18,7 +18,7 @@ from reclaim.catalog.names import check_ref_name
 from reclaim.errors import InvalidName
 from reclaim.model import StoredObject
 from reclaim.run.sweep.removal import MoveToQuarantine
-from reclaim.storage import LastCheck, Payload, Storage, unchecked
+from reclaim.storage import LastCheck, Payload, Storage, no_check
 from reclaim.testing import StorageWrapper
 from tests.collect.helpers.world import NAME, World, whole
 
@@ -67,7 +67,7 @@ class LetterBlind(StorageWrapper):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         super().move(
             self._real(source), self._real(target), size=size, fresh=fresh, last_check=last_check

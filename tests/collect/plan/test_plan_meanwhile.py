@@ -65,7 +65,7 @@ def test_a_plan_is_not_begun_again_for_ever(local: World) -> None:
             rounds.append(At("expand", lambda: take(local, names.pop())))
         rounds[-1](name)
 
-    with pytest.raises(OutOfTime, match="each time that a plan read them"):
+    with pytest.raises(OutOfTime, match="during every attempt to read them"):
         local.plan(step=step, allowed_fraction=1.0)
     assert not names
     local.quiet()

@@ -184,7 +184,7 @@ def test_an_unknown_partition_with_an_object_is_not_empty(
 ) -> None:
     """Whatever its folders seem to be: some of them may be listed although they are gone."""
     bury(local)
-    monkeypatch.setattr(planning, "is_relic", lambda *_: True)
+    monkeypatch.setattr(planning, "is_leftover", lambda *_: True)
     stranger = f"repos/{local.repo.uid}/branches/main/f0000000000000_{'0' * 32}/{'1' * 32}"
     local.storage.put(stranger, b"of a newer database")
     with refused(local, StorageAhead, 6):

@@ -223,7 +223,7 @@ def test_a_memory_that_is_damaged_stops_every_plan(local: World, which: str, how
         local.storage.delete(file)
     else:
         local.storage.put(file, local.storage.get(file) + b" ")
-    refused = pytest.raises(PlanRefused, match="which names what the setting")
+    refused = pytest.raises(PlanRefused, match="the list of objects kept by")
     with refused:
         local.plan()
     for mode in Mode:
@@ -234,7 +234,7 @@ def test_a_memory_that_is_damaged_stops_every_plan(local: World, which: str, how
 def test_files_of_the_memory_are_kept_and_old_ones_go(
     local: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protection, "MOST_PARTS", 2)
+    monkeypatch.setattr(protection, "MAX_PARTS", 2)
     precious = {buried(local)}
     for number in range(3):
         work = local.repo.create_branch("work", "main")
@@ -375,7 +375,7 @@ def test_containers_that_were_not_asked_are_missed(
     local.repo.delete_branch("work")
     settle(local)
     monkeypatch.setattr(pipelines, "match", lambda _engine, _request: Matches())
-    missed = pytest.raises(IncompleteRead, match="asked for protected paths")
+    missed = pytest.raises(IncompleteRead, match="in the search for protected paths")
     with missed:
         local.plan()
     with missed:

@@ -61,7 +61,7 @@ def test_commits_come_back_although_the_oldest_lost_an_object(local: World) -> N
     run = apply_all(local, removal=MOVE)
     local.storage.delete(aside_of(local, run, only))
     for _ in range(2):
-        with pytest.raises(Partial, match=f"commit {commits[0]}: not all of its objects"):
+        with pytest.raises(Partial, match=f"commit {commits[0]}: some of its objects"):
             local.undo(run)
         states = commit_states(local.repo)
         assert [states[one] for one in commits] == ["quarantined", "live", "live"]
@@ -197,7 +197,7 @@ def test_a_promised_container_that_is_lost_and_the_way_out(local: World) -> None
     local.storage.delete(shared.containers["metarange"])
     with pytest.raises(IncompleteRead):
         local.plan(allowed_fraction=1.0)
-    with pytest.raises(Partial, match=f"commit {shared.commit}: not all of its objects"):
+    with pytest.raises(Partial, match=f"commit {shared.commit}: some of its objects"):
         local.undo(shared.run)
     purged = local.purge(run_id=shared.run)
     assert purged is not None

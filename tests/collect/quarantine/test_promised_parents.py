@@ -96,7 +96,7 @@ def test_a_commit_waits_for_a_parent_that_another_run_has(local: World) -> None:
     first = apply_all(local, removal=MoveToQuarantine(30 * DAY))
     with heedless():
         second = apply_all(local, ONE, MOVE)
-    with pytest.raises(Partial, match=f"commit {child}: its parent {parent} is not there"):
+    with pytest.raises(Partial, match=f"commit {child}: its parent {parent} is missing"):
         local.undo(first)
     local.undo(second)
     assert local.undo(first).snapshots == 1

@@ -8,6 +8,7 @@ import pytest
 
 from reclaim.engine.tasks.parts import open_storage
 from reclaim.errors import Partial, PlanRefused, Refused
+from reclaim.ids import short
 from reclaim.run.doctor.doctor import examine_store
 from reclaim.run.roots import promises
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine
@@ -54,21 +55,21 @@ def test_a_purge_that_stops_at_a_changed_file_holds_up_no_other_run(local: World
     changed = change_one(local, run, "/branches/")
     with pytest.raises(Partial) as partial:
         local.purge(run_id=run)
-    assert f"{changed} is not what was moved to quarantine; it was left" in partial.value.message
+    assert f"{changed} is not the object moved to quarantine; it was left" in partial.value.message
     assert partial.value.details["failures"][run]
-    assert "move away" in (partial.value.hint or "")
+    assert "move files" in (partial.value.hint or "")
     folder = aside_of(local, run, f"repos/{local.repo.uid}/").rstrip("/")
     assert [stored.address for stored in local.storage.list(folder)] == [changed]
     # Its metaranges are deleted; others do not ask for them.
     apply_all(local)
     local.check()
-    with pytest.raises(Refused, match=f"begun to delete what run {run}"):
+    with pytest.raises(Refused, match=f"begun to delete the quarantine of run {run}"):
         local.undo(run)
     with pytest.raises(PlanRefused, match="purge has begun"):
         local.apply(plan, removal=LONG)
     assert local.storage.get(changed) == b"changed"
     findings = {finding.check: finding for finding in examine_store(local.store())}
-    assert findings["runs"].hint == f"finish it: reclaim purge {NAME} --run {run}"
+    assert findings["runs"].hint == f"finish it: reclaim purge {NAME} --run {short(run)}"
     # The window is not over; what was begun is finished all the same.
     local.storage.delete(changed)
     purged = local.purge()
@@ -114,7 +115,7 @@ def test_a_purge_that_died_before_it_deleted_anything(local: World) -> None:
     assert local.aside() == aside
     apply_all(local)
     assert local.aside() == aside
-    with pytest.raises(Refused, match="cannot be undone any more"):
+    with pytest.raises(Refused, match="can no longer be undone"):
         local.undo(run)
     assert local.purge() is not None
     assert not local.aside()

@@ -234,7 +234,7 @@ def test_a_commit_that_misses_an_object_is_left(local: World) -> None:
         local.apply(local.plan(Policy(Rules(keep_last=1)), allowed_fraction=1.0))
     with pytest.raises(Partial) as partial:
         local.undo(run)
-    missing = f"commit {again.id}: not all of its objects are there"
+    missing = f"commit {again.id}: some of its objects are missing"
     assert partial.value.details["waits"] == [missing]
     for gone in (again.id, older):
         with pytest.raises(Gone):

@@ -141,7 +141,7 @@ def test_a_plan_names_the_undo_and_its_end(local: World) -> None:
     assert (plan.expired, holder.commits) == (3, 3)
     assert (holder.kind, holder.run, holder.ref, holder.until) == ("undo", run, None, end)
     [note] = [note for note in plan.warnings if run in note]
-    assert f"is held until {end:%F %T} UTC" in note
+    assert f"are held until {end:%F %T} UTC" in note
     assert f"reclaim lease release {local.repo.name} --holder 'undo of run {run}'" in note
     reasons = {row.id: row.reasons for row in decide(local.repo, RULES).decided.reached()}
     assert reasons[SnapshotId(log[2])][0] == "held by the undo of a run"

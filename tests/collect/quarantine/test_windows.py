@@ -17,7 +17,7 @@ from reclaim.run.plan.planning import WrittenPlan
 from reclaim.run.record.journal import Journal
 from reclaim.run.sweep.removal import DELETE, MoveToQuarantine, Removal, find_record
 from reclaim.run_record import Phase
-from reclaim.storage import LastCheck, Storage, unchecked
+from reclaim.storage import LastCheck, Storage, no_check
 from reclaim.testing.storage import StorageWrapper
 from tests.collect.helpers.dying import dies
 from tests.collect.helpers.world import NAME, At, World, bury, opening, stepped, whole
@@ -71,7 +71,7 @@ def test_a_list_of_what_was_intended_that_is_lost(local: World, damage: str) -> 
     dies_at(local, "before set_aside", lambda **how: local.apply(plan, removal=MOVE, **how))
     change(local, plan, "/intended.json", None if damage == "missing" else b"")
     local.age()
-    with pytest.raises(Refused, match="are not complete any more"):
+    with pytest.raises(Refused, match="are incomplete"):
         local.plan(allowed_fraction=1.0)
     assert local.undo(plan.document.run).snapshots == 2
     check_back(local, past)
@@ -133,7 +133,9 @@ def test_other_bytes_written_after_an_undo_was_cut_off(local: World) -> None:
     dies_at(local, "before restore", lambda **how: local.undo(run, **how))
     home = next(one for one in local.candidates(plan) if local.storage.get(one) == b"old y")
     local.storage.put(home, b"ODD Y")
-    with pytest.raises(Partial, match="not in quarantine, and its old place has as many bytes"):
+    with pytest.raises(
+        Partial, match="not in quarantine, and its original address has an object of the same size"
+    ):
         local.undo(run)
     assert whole(local.other(), past.first) == past.files[past.first]
     assert run_of(local, plan).phase == Phase.UNDOING
@@ -141,7 +143,7 @@ def test_other_bytes_written_after_an_undo_was_cut_off(local: World) -> None:
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(None, "and nothing is at its old place"), (b"longer", "has 6 bytes where it had 5")],
+    [(None, "and its original address is empty"), (b"longer", "has 6 bytes instead of 5")],
     ids=["nothing", "more"],
 )
 def test_an_undo_says_what_lies_at_an_old_place(
@@ -226,7 +228,9 @@ def test_other_bytes_written_over_what_no_journal_has(local: World) -> None:
     data = [one for one in local.candidates(plan) if "/branches/" in one]
     home = next(one for one in data if local.storage.get(one) == b"old y")
     local.storage.put(home, b"ODD Y")
-    with pytest.raises(Partial, match="not in quarantine, and its old place has as many bytes"):
+    with pytest.raises(
+        Partial, match="not in quarantine, and its original address has an object of the same size"
+    ):
         local.undo(run)
     assert run_of(local, plan).phase == Phase.UNDOING
     assert whole(local.other(), past.first) == past.files[past.first]
@@ -265,7 +269,7 @@ class NewEtags(StorageWrapper):
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         self.copy(source, target)
         assert self.head(target).size == size
@@ -303,7 +307,9 @@ def test_other_bytes_where_every_write_has_a_new_etag(local: World) -> None:
     dies_at(local, "before restore", lambda **how: local.undo(run, storage=storage, **how))
     home = next(one for one in local.candidates(plan) if local.storage.get(one) == b"old y")
     local.storage.put(home, b"ODD Y")
-    with pytest.raises(Partial, match="not in quarantine, and its old place has as many bytes"):
+    with pytest.raises(
+        Partial, match="not in quarantine, and its original address has an object of the same size"
+    ):
         local.undo(run, storage=storage)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from reclaim.catalog import Branch
 from reclaim.catalog.staging import tokens
-from reclaim.run.doctor.last_run import find_lateness
+from reclaim.run.doctor.last_run import find_overdue
 from reclaim.run.record.checkpoints import Mode
 from reclaim.run.sweep.removal import MoveToQuarantine
 from reclaim.stores.catalog import CatalogStore
@@ -300,4 +300,4 @@ def test_a_purged_run_was_finished(world: World) -> None:
     world.apply(world.uncommitted(allowed_fraction=1.0), removal=MoveToQuarantine())
     world.purge(timedelta(0))
     store = world.store()
-    assert find_lateness(store, store.runs()) is None
+    assert find_overdue(store, store.runs()) is None

@@ -182,7 +182,7 @@ class TestInvalid:
         run(local)
         local.repo.delete_branch("work")
         local.apply(local.plan(allowed_fraction=1.0))
-        assert "taken by another run" in self.why(local)
+        assert "deleted by another run" in self.why(local)
 
     def test_of_dead_commits_that_cannot_be_read(self, local: World) -> None:
         """What they listed is not known, so only a clean run finds it."""
@@ -201,7 +201,7 @@ class TestInvalid:
         } - addresses_of(local.repo, head(local))
         local.storage.delete(lost)
         local.repo.delete_branch("work")
-        assert "cannot be read any more" in self.why(local)
+        assert "can no longer be read" in self.why(local)
         run(local)
         assert committed not in local.there()
 

@@ -199,5 +199,5 @@ def test_a_branch_of_a_deleted_repository_is_refused(local: World) -> None:
     local.opened().delete_repository(NAME)
     local.age()
     store = CatalogStore(local.opened().workspace(uid))
-    with pytest.raises(InvalidInput, match="goes as a whole"):
+    with pytest.raises(InvalidInput, match="is collected completely"):
         local.uncommitted(branch="main", store=store)

@@ -40,7 +40,7 @@ class ShelfFormat(ReadsContainers):
 
     name: str
 
-    ours: ClassVar[str] = OURS
+    own_folder: ClassVar[str] = OURS
 
     @property
     def prefix(self) -> str:

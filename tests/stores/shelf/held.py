@@ -168,7 +168,7 @@ class HeldShelf(HeldSidecar, HeldExpiration, HeldQuarantine):
         )
         return Restored(restored.snapshots, (*restored.left, left), restored.waits)
 
-    def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
+    def _after_restore(self, run_id: str, ids: Collection[SnapshotId]) -> None:
         self._follow_lists()
 
     def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:

@@ -26,7 +26,7 @@ from reclaim.ids import new_uid
 from reclaim.model import History, Lease, RefKind, SnapshotId
 from reclaim.storage import ObjectStorage, Storage
 from reclaim.stores.abilities import Examines, Expiration, ExpiresItself, HoldsLeases, Quarantines
-from reclaim.stores.findings import Advance, Finding, Level, some
+from reclaim.stores.findings import Advance, Finding, Level, abbreviate
 from reclaim.stores.observation import Observation, ObserveRequest, SnapshotCounts
 from reclaim.stores.registry import FindsStores
 from reclaim.stores.sidecar.condemned import Condemnation
@@ -251,7 +251,7 @@ class ShelfStore(SidecarStore, Examines, ExpiresItself, HoldsLeases, Quarantines
             if advance is not None:
                 advance(sum(map(len, files.values())))
         if missing:
-            lost = Corrupt(f"{len(missing)} snapshots are not whole: {some(missing)}")
+            lost = Corrupt(f"{len(missing)} snapshots are not whole: {abbreviate(missing)}")
             hint = "restore them from a backup"
             return Finding(Level.PROBLEM, "objects", lost.message, hint, self.name, lost.exit_code)
         return Finding(

@@ -1,4 +1,4 @@
-"""The collector's side of a repository: roots, states of commits, edits of history, runs.
+"""Garbage collection in a repository: roots, states of commits, edits of history, runs.
 
-Commits are *condemned*, provisionally and then for good; what a run edited can be taken back.
+Commits are *condemned*, provisionally and then finally; edits of a run can be undone.
 """

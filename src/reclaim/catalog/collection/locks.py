@@ -1,6 +1,6 @@
-"""The lock of a repository: one apply, undo or purge at a time.
+"""Lock of a repository: a single apply, undo or purge at a time.
 
-A lock is a row: its owner, the process of that, and its expiry by the database's clock.
+A lock is a row with its owner, the owner's process, and its expiry by the database's clock.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, from_micros, to_micros
 from reclaim.errors import LockLost
 from reclaim.ids import new_uid
-from reclaim.lock import LENGTH, REQUEST, TASKS, LockState, TimedLock, lock_changed, taken
+from reclaim.lock import LENGTH, REQUEST, TASKS, LockState, TimedLock, lock_changed, lock_taken
 from reclaim.process import Process
 
 
 class RepositoryLock(TimedLock):
-    """The lock of a repository, in the hands of one run."""
+    """Lock of a repository, held by a run."""
 
     def __init__(self, workspace: Workspace, run_id: str, owner: str, sure_until: datetime) -> None:
         super().__init__(workspace.clock, run_id, sure_until)
@@ -34,13 +34,13 @@ class RepositoryLock(TimedLock):
 
         def work(connection: Connection) -> int:
             now = to_micros(self._workspace.database.now(connection, self._clock))
-            mine = update(locks).where(
+            own_lock = update(locks).where(
                 locks.c.repo_uid == self._workspace.repo_uid,
                 locks.c.owner == self.owner,
                 locks.c.expires_at > now,
             )
             expires_at = now + LENGTH // MICROSECOND
-            values = mine.values(expires_at=expires_at, process=self._process_text)
+            values = own_lock.values(expires_at=expires_at, process=self._process_text)
             return connection.execute(values).rowcount
 
         if not self._workspace.database.transact(work):
@@ -54,17 +54,17 @@ class RepositoryLock(TimedLock):
     def leave(self, time: timedelta) -> None:
         def work(connection: Connection) -> None:
             now = to_micros(self._workspace.database.now(connection, self._clock))
-            mine = update(locks).where(
+            own_lock = update(locks).where(
                 locks.c.repo_uid == self._workspace.repo_uid, locks.c.owner == self.owner
             )
-            connection.execute(mine.values(owner=TASKS, expires_at=now + time // MICROSECOND))
+            connection.execute(own_lock.values(owner=TASKS, expires_at=now + time // MICROSECOND))
 
         self._workspace.database.transact(work)
 
     def assure(self, connection: Connection) -> None:
-        """Fail in a transaction of the run unless it holds the lock as the transaction commits.
+        """Fail in a transaction of the run unless it holds the lock when the transaction commits.
 
-        A slow run must not go on from marks that another has taken off meanwhile.
+        A slow run must not rely on marks already removed by another run.
         """
         query = select(locks.c.expires_at).where(
             locks.c.repo_uid == self._workspace.repo_uid, locks.c.owner == self.owner
@@ -74,13 +74,13 @@ class RepositoryLock(TimedLock):
         if expires_at is None or now >= expires_at:
             raise LockLost(
                 f"run {self.run_id} lost its lock and stopped",
-                hint="apply it again; it finishes the rest",
+                hint="apply the plan again to finish it",
             )
 
 
 @contextmanager
 def hold(workspace: Workspace, run_id: str) -> Iterator[RepositoryLock]:
-    """Hold the lock of a repository while the block runs; a ``Conflict`` if another run has it."""
+    """Hold the lock of a repository during the block; ``Conflict`` if another run holds it."""
     owner = new_uid()
     before = workspace.clock.now()
     process = Process.current()
@@ -96,7 +96,7 @@ def hold(workspace: Workspace, run_id: str) -> Iterator[RepositoryLock]:
 
 
 def find_state(workspace: Workspace) -> LockState | None:
-    """The lock, if a run holds it or may still be deleting on the strength of it."""
+    """Return the lock if a run holds it, or may still be deleting because it held it."""
     query = select(locks).where(locks.c.repo_uid == workspace.repo_uid)
     with workspace.database.read() as connection:
         row = connection.execute(query).first()
@@ -106,9 +106,9 @@ def find_state(workspace: Workspace) -> LockState | None:
 
 
 def release(workspace: Workspace, seen: LockState) -> datetime:
-    """Let a lock expire now whose holder has ended; returns when it is free.
+    """Expire the lock of a dead holder; return the time at which it becomes free.
 
-    A request that the holder had sent may still be on its way for as long as a request lasts.
+    A request sent by the holder may still be in progress for the maximum duration of a request.
     """
     seen.check_release()
 
@@ -160,10 +160,10 @@ def _take(
         return
     state = _state(row)
     if from_micros(now) < state.free_at:
-        raise taken("repository", state)
+        raise lock_taken("repository", state)
     connection.execute(update(locks).where(locks.c.repo_uid == uid).values(**values))
 
 
 def _give_back(workspace: Workspace, owner: str) -> None:
-    mine = delete(locks).where(locks.c.repo_uid == workspace.repo_uid, locks.c.owner == owner)
-    workspace.database.transact(lambda connection: connection.execute(mine))
+    own_lock = delete(locks).where(locks.c.repo_uid == workspace.repo_uid, locks.c.owner == owner)
+    workspace.database.transact(lambda connection: connection.execute(own_lock))

@@ -1,4 +1,4 @@
-"""The policies that are stored with a repository, as documents that others can read."""
+"""Policies stored with a repository, as documents."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from reclaim.catalog.workspace import Workspace
 
 
 def store_policy(workspace: Workspace, document: str | None) -> None:
-    """Store a policy of retention in place of the one that there is; None removes it."""
+    """Store a retention policy, replacing any existing policy; None removes it."""
     _store(workspace, policies, document)
 
 
 def stored_policy(workspace: Workspace) -> str | None:
-    """The document of the policy of retention, if one is stored."""
+    """Document of the stored retention policy, if any."""
     return _stored(workspace, policies)
 
 
 def store_lifecycle(workspace: Workspace, document: str | None) -> None:
-    """Store lifecycle rules in place of those that there are; None removes them.
+    """Store lifecycle rules, replacing existing rules; None removes them.
 
-    It waits for a run that is about to promote by the old ones, and then holds that up: a run
-    compares them under the same lock.
+    Waits for a run about to promote under the old rules, and blocks later promotions: a run
+    compares the rules under the same lock.
     """
     _store(workspace, lifecycle_policies, document)
 
 
 def stored_lifecycle(workspace: Workspace) -> str | None:
-    """The document of the lifecycle rules, if any are stored."""
+    """Document of the stored lifecycle rules, if any."""
     return _stored(workspace, lifecycle_policies)
 
 
@@ -37,7 +37,7 @@ def _store(workspace: Workspace, table: Table, document: str | None) -> None:
     uid = workspace.repo_uid
 
     def work(connection: Connection) -> None:
-        # One after the other: two at once would both find no row to replace.
+        # Serialized: two concurrent changes would both find no row to replace.
         refs.check_repository(connection, uid, lock=True)
         connection.execute(delete(table).where(table.c.repo_uid == uid))
         if document is not None:

@@ -1,4 +1,4 @@
-"""The records of runs: what was done to a repository, when, and with what outcome."""
+"""Records of runs: changes to a repository with their time and outcome."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reclaim.safety import SAFETY
 
 
 def start(workspace: Workspace, lock: RepositoryLock, run: RunRecord) -> None:
-    """Record that a run has started; one that was started before goes on."""
+    """Record the start of a run, or the continuation of an earlier start."""
 
     def work(connection: Connection) -> None:
         lock.assure(connection)
@@ -32,7 +32,7 @@ def start(workspace: Workspace, lock: RepositoryLock, run: RunRecord) -> None:
 
 
 def finish(workspace: Workspace, lock: RepositoryLock, run: RunRecord) -> None:
-    """Record how far a run came; not one that lost its lock, for another may have gone on."""
+    """Record the progress of a run, unless it lost its lock: another run may have continued."""
 
     def work(connection: Connection) -> None:
         lock.assure(connection)
@@ -42,7 +42,7 @@ def finish(workspace: Workspace, lock: RepositoryLock, run: RunRecord) -> None:
 
 
 def add(workspace: Workspace, run: RunRecord) -> None:
-    """Record a run that changed nothing."""
+    """Record a run without changes."""
     workspace.database.transact(lambda connection: insert_run(connection, workspace, run))
 
 
@@ -52,13 +52,13 @@ def find(workspace: Workspace, run_id: str) -> RunRecord | None:
 
 
 def all_runs(workspace: Workspace) -> list[RunRecord]:
-    """The runs of a repository, the newest first."""
+    """Return the runs of a repository, newest first."""
     with workspace.database.read() as connection:
         return list_runs(connection, workspace.repo_uid)
 
 
 def insert_run(connection: Connection, workspace: Workspace, run: RunRecord) -> None:
-    """Record a run, in the transaction that changes something."""
+    """Record a run, in the transaction of its change."""
     connection.execute(
         insert(runs).values(
             id=run.id,
@@ -70,7 +70,7 @@ def insert_run(connection: Connection, workspace: Workspace, run: RunRecord) -> 
 
 
 def _encode(run: RunRecord) -> str:
-    """A record as text, with the operator who works on the run now."""
+    """Encode a record with the current operator of the run."""
     return replace(run, operators=with_current(run.operators)).encode()
 
 
@@ -81,20 +81,20 @@ def find_run(connection: Connection, repo_uid: str, run_id: str) -> RunRecord | 
 
 
 def save_run(connection: Connection, repo_uid: str, run: RunRecord) -> None:
-    """Replace the record of a run, if there is one."""
+    """Replace the record of a run, if it exists."""
     own = (runs.c.repo_uid == repo_uid, runs.c.id == run.id)
     values = {"record": _encode(run), "started_at": to_micros(run.started_at)}
     connection.execute(update(runs).where(*own).values(values))
 
 
 def list_runs(connection: Connection, repo_uid: str) -> list[RunRecord]:
-    """The runs of a repository, the newest first."""
+    """Return the runs of a repository, newest first."""
     query = select(runs).where(runs.c.repo_uid == repo_uid)
     return [decode(row) for row in connection.execute(query.order_by(runs.c.started_at.desc()))]
 
 
 def decode(row: Row[Any]) -> RunRecord:
-    """The record of a run, of its row."""
+    """Decode the record of a run from its row."""
     try:
         document = json.loads(row.record)
         if not isinstance(document, dict):
@@ -110,9 +110,9 @@ def decode(row: Row[Any]) -> RunRecord:
 
 
 def record_plan(workspace: Workspace, run_id: str, digest: str) -> None:
-    """Record the digest of a plan, and forget those of plans that are too old, of any repository.
+    """Record the digest of a plan, and delete expired digests of all repositories.
 
-    One that was recorded is not changed: the same plan is not made twice.
+    A recorded digest never changes: the same plan is not created twice.
     """
     now = workspace.clock.now()
     too_old = plans.c.made_at < to_micros(now - SAFETY.plan_digests)
@@ -126,7 +126,7 @@ def record_plan(workspace: Workspace, run_id: str, digest: str) -> None:
 
 
 def recorded_plan(workspace: Workspace, run_id: str) -> str | None:
-    """The digest that was recorded of a plan, if one was."""
+    """Recorded digest of a plan, if any."""
     uid = workspace.repo_uid
     query = select(plans.c.digest).where(plans.c.repo_uid == uid, plans.c.run_id == run_id)
     with workspace.database.read() as connection:

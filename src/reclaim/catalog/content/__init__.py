@@ -1,1 +1,1 @@
-"""The content of commits: entries in sorted *ranges*, listed by a *metarange*; trees and diffs."""
+"""Content of commits: entries in sorted *ranges*, listed by a *metarange*; trees and diffs."""

@@ -1,7 +1,7 @@
-"""Checksums: the bytes of an object against what its entry says of them.
+"""Checksums: verification of an object's bytes against its entry.
 
-An entry carries the SHA-256 of what was put. One that was staged from elsewhere, or uploaded by
-its physical address, may have none, or one by another method: then only its size is compared.
+An entry holds the SHA-256 of the uploaded bytes. Entries staged from outside or uploaded to a
+physical address may have no checksum or another method; then only the size is compared.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ METHOD = "sha256:"
 
 
 def is_known(checksum: str) -> bool:
-    """Whether the bytes can be compared with it."""
+    """Whether bytes can be verified with this checksum."""
     return checksum.startswith(METHOD)
 
 
 def compared(
     pieces: Iterable[bytes], *, path: str, address: str, size: int, checksum: str
 ) -> Iterator[bytes]:
-    """The same pieces; after the last one ``Corrupt`` if they are not what was put."""
+    """Yield the pieces unchanged; after the last, raise ``Corrupt`` if they do not match."""
     total = hashlib.sha256()
     length = 0
     for piece in pieces:
@@ -33,7 +33,7 @@ def compared(
     if length != size:
         problem = f"it has {length:,} bytes instead of {size:,}"
     elif is_known(checksum) and total.hexdigest() != checksum.removeprefix(METHOD).lower():
-        problem = "its SHA-256 is not that of what was put"
+        problem = "its SHA-256 does not match the upload"
     if problem:
         raise Corrupt(
             f"the bytes of {path} are damaged: {problem} (at {address})",

@@ -1,6 +1,6 @@
-"""Diff: what differs between two trees, and what a branch has staged.
+"""Differences between two trees, and uncommitted changes of a branch.
 
-Ranges that both trees share are skipped unread, so the cost follows the difference.
+Ranges shared by both trees are skipped unread, so the cost depends on the size of the difference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A path that differs; ``before`` or ``after`` is None where it does not exist."""
+    """Path with a difference; ``before`` or ``after`` is None where the path does not exist."""
 
     path: str
     before: Entry | None
@@ -41,7 +41,7 @@ class Change:
 
 
 def diff(before: Tree, after: Tree, prefix: str = "") -> Iterator[Change]:
-    """The changes from one tree to another, in path order."""
+    """Yield the changes from the first tree to the second, in path order."""
     for path, left, right in _compare(_Side(before, prefix), _Side(after, prefix)):
         if path.startswith(prefix) and not same_content(left, right):
             yield Change(path, left, right)
@@ -50,7 +50,7 @@ def diff(before: Tree, after: Tree, prefix: str = "") -> Iterator[Change]:
 def staged(
     connection: Connection, shown: RefContents, prefix: str, start: str
 ) -> tuple[list[Change], str]:
-    """A page of the uncommitted changes of a branch, and where the next one starts ("" = none)."""
+    """Return a page of a branch's uncommitted changes, and the start of the next ("" = none)."""
     page: list[Change] = []
     rows = staged_rows.rows(connection, shown.tokens, prefix=prefix, start=start)
     for path, *values in rows:
@@ -64,7 +64,7 @@ def staged(
 
 
 class _Side:
-    """One of two trees: ranges still unread, and entries read but not yet compared."""
+    """One side of a comparison: unread ranges, and entries read but not yet compared."""
 
     def __init__(self, tree: Tree, prefix: str) -> None:
         stop = after_prefix(prefix)
@@ -94,14 +94,14 @@ class _Side:
             self._at += 1
 
     def take(self, bound: str) -> list[Entry]:
-        """The pending entries up to a path."""
+        """Return the pending entries up to a path."""
         upto = bisect_right(self.pending, bound, key=lambda entry: entry.path)
         taken, self.pending = self.pending[:upto], self.pending[upto:]
         return taken
 
 
 def _compare(left: _Side, right: _Side) -> Iterator[tuple[str, Entry | None, Entry | None]]:
-    """Pairs of entries by path, leaving out ranges that both sides have."""
+    """Yield pairs of entries by path, without ranges shared by both sides."""
     while not (left.exhausted and right.exhausted):
         aligned = not left.pending and not right.pending
         if aligned and left.next_digest is not None and left.next_digest == right.next_digest:

@@ -1,4 +1,4 @@
-"""An entry: a logical path with the address it points at."""
+"""Entries: logical paths with the addresses of their bytes."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from reclaim.catalog import addresses
 from reclaim.clock import from_micros, to_micros
 
 COLUMNS = ("path", "address", "size", "created_at", "checksum", "content_type", "metadata")
-"""The columns of an entry, in the database and in ranges, in this order."""
+"""Columns of an entry in the database and in ranges, in this order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A path in a commit or in staging.
+    """Path in a commit or in staging.
 
-    ``created_at`` is the entry's creation date, which a move keeps. ``checksum`` starts with
-    the name of its method and is empty when nobody computed one.
+    ``created_at`` is the entry's creation date, preserved by moves. ``checksum`` starts with the
+    name of its method and is empty if none was computed.
     """
 
     path: str
@@ -42,7 +42,7 @@ class Entry:
         content_type: str,
         metadata: str,
     ) -> Entry:
-        """An entry from the values of ``COLUMNS``, as they are stored."""
+        """Return an entry from the stored values of ``COLUMNS``."""
         return cls(
             path,
             address,
@@ -54,7 +54,7 @@ class Entry:
         )
 
     def values(self) -> tuple[Any, ...]:
-        """The values of ``COLUMNS``, as they are stored."""
+        """Stored values of ``COLUMNS``."""
         return (
             self.path,
             self.address,
@@ -67,17 +67,17 @@ class Entry:
 
     @property
     def owned(self) -> bool:
-        """Whether the bytes lie where Reclaim may collect them."""
+        """Whether the bytes are where Reclaim may collect them."""
         return not addresses.is_external(self.address)
 
 
 def dump_metadata(metadata: Mapping[str, str]) -> str:
-    """Metadata as it is stored: the same text for the same content."""
+    """Stored form of metadata: equal content gives equal text."""
     return json.dumps(metadata, sort_keys=True, ensure_ascii=False) if metadata else ""
 
 
 def same_content(left: Entry | None, right: Entry | None) -> bool:
-    """Whether two entries of one path show a reader the same thing."""
+    """Whether two entries of a path are equal to readers."""
     if left is None or right is None:
         return left is right
     if left.content_type != right.content_type or left.metadata != right.metadata:

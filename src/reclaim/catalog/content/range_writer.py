@@ -1,8 +1,8 @@
-"""Building the ranges of a new commit from a tree and the changes to it.
+"""Writing the ranges of a new commit from a tree and its changes.
 
-Only ranges that a change falls into are read and written again. A range is reused only when it
-belongs to a parent of the new commit (``reusable``); everything else gets a fresh address, so a
-commit can never lean on a container that is being collected.
+Only ranges with changes are read and rewritten. A range is reused only if it belongs to a parent of
+the new commit (``reusable``); all others get a new address. A commit therefore never depends on a
+container under collection.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BATCH = 10_000
 WRITERS = 8
 
 Change = Sequence[Any]
-"""The values of ``COLUMNS``; a change without an address deletes the path."""
+"""Values of ``COLUMNS``; a change without an address deletes the path."""
 
 
 def rewrite(
@@ -37,9 +37,9 @@ def rewrite(
     partition: Partition,
     reusable: Mapping[str, RangeInfo],
 ) -> tuple[list[RangeInfo], str]:
-    """Apply changes, sorted by path, to a tree: the new ranges, and the new metarange's address.
+    """Apply changes, sorted by path, to a tree; return the new ranges and metarange address.
 
-    When this returns, every container is written and flushed.
+    On return, every container is written and flushed.
     """
     with ThreadPoolExecutor(WRITERS) as pool:
         sink = _Sink(storage, partition, reusable, pool)
@@ -53,16 +53,16 @@ def rewrite(
 
 
 def reusable_from(trees: Iterable[Tree]) -> dict[str, RangeInfo]:
-    """The ranges of the parents, by the hash of their rows."""
+    """Ranges of the parents, by the hash of their rows."""
     return {info.digest: info for tree in trees for info in tree.ranges}
 
 
 def _merge(base: Tree, stream: _Stream, sink: _Sink) -> None:
     cutter = _Cutter(sink.write)
     last = len(base.ranges) - 1
-    for at, info in enumerate(base.ranges):
-        # Paths beyond the last range belong to it, unless it is complete.
-        bound = info.max_path if at < last or ranges.ends_range(info.max_path) else None
+    for index, info in enumerate(base.ranges):
+        # Paths after the last range belong to it, unless it is complete.
+        bound = info.max_path if index < last or ranges.ends_range(info.max_path) else None
         if cutter.empty and not stream.has_through(bound):
             sink.keep(info)
             continue
@@ -70,9 +70,9 @@ def _merge(base: Tree, stream: _Stream, sink: _Sink) -> None:
         paths = rows.column("path").to_pylist()
         done = 0
         for batch in stream.through(bound):
-            upto = bisect_right(paths, batch.last, lo=done)
-            cutter.feed(_overlay(rows.slice(done, upto - done), batch))
-            done = upto
+            end = bisect_right(paths, batch.last, lo=done)
+            cutter.feed(_overlay(rows.slice(done, end - done), batch))
+            done = end
         cutter.feed(rows.slice(done))
     for batch in stream.through(None):
         cutter.feed(batch.live)
@@ -80,7 +80,7 @@ def _merge(base: Tree, stream: _Stream, sink: _Sink) -> None:
 
 
 class _Batch:
-    """A piece of the changes: what they put, and which paths they touch."""
+    """Batch of changes: rows to add, and all touched paths."""
 
     def __init__(self, changes: Sequence[Change]) -> None:
         self.paths = [change[0] for change in changes]
@@ -91,23 +91,23 @@ class _Batch:
 
 
 class _Stream:
-    """The sorted changes, taken in batches up to a bound."""
+    """Sorted changes, consumed in batches up to a bound."""
 
     def __init__(self, changes: Iterable[Change]) -> None:
         self._changes = iter(changes)
         self._ahead: list[Change] = []
 
     def has_through(self, bound: str | None) -> bool:
-        """Whether a change is left at or before ``bound`` (None is the end)."""
+        """Whether a change remains at or before ``bound`` (None means the end)."""
         self._fill()
         return bool(self._ahead) and (bound is None or self._ahead[0][0] <= bound)
 
     def through(self, bound: str | None) -> Iterator[_Batch]:
         while self.has_through(bound):
-            upto = len(self._ahead)
+            end = len(self._ahead)
             if bound is not None:
-                upto = bisect_right(self._ahead, bound, key=lambda change: change[0])
-            batch, self._ahead = self._ahead[:upto], self._ahead[upto:]
+                end = bisect_right(self._ahead, bound, key=lambda change: change[0])
+            batch, self._ahead = self._ahead[:end], self._ahead[end:]
             yield _Batch(batch)
 
     def _fill(self) -> None:
@@ -116,7 +116,7 @@ class _Stream:
 
 
 def _overlay(rows: pa.Table, batch: _Batch) -> pa.Table:
-    """Rows with a batch of changes laid over them."""
+    """Rows with a batch of changes applied."""
     import pyarrow.compute as pc
 
     if not rows.num_rows:
@@ -127,7 +127,7 @@ def _overlay(rows: pa.Table, batch: _Batch) -> pa.Table:
 
 
 class _Cutter:
-    """Cuts a stream of sorted rows into ranges."""
+    """Splits a stream of sorted rows into ranges."""
 
     def __init__(self, emit: Callable[[pa.Table, str, str], None]) -> None:
         self._emit = emit
@@ -165,7 +165,7 @@ class _Cutter:
 
 
 class _Sink:
-    """Collects the new commit's ranges in order, writing those that no parent has."""
+    """Collects the ranges of the new commit in order, writing ranges not found in a parent."""
 
     def __init__(
         self,

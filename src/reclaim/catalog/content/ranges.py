@@ -1,9 +1,9 @@
-"""Ranges and metaranges: the immutable, sorted Parquet files that hold a commit's entries.
+"""Ranges and metaranges: immutable, sorted Parquet files holding the entries of commits.
 
-A range holds entries in path order. It ends after a path whose hash says so, or at
-``MAX_ROWS``: where a range ends depends on the paths in it and not on the history of edits, so
-that the same entries give the same ranges. A metarange lists the ranges of one commit. Both
-are named by a hash of their rows, not of the Parquet bytes.
+A range holds entries in path order. It ends after a path with a matching hash, or at ``MAX_ROWS``.
+Boundaries depend on the paths alone and not on the history of edits, so equal entries give equal
+ranges. A metarange lists the ranges of a commit. Both are named by a hash of their rows, not of the
+Parquet bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ENTRIES = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class RangeInfo:
-    """A range as its metarange lists it."""
+    """Range as listed in its metarange."""
 
     address: str
     digest: str
@@ -45,7 +45,7 @@ class RangeInfo:
     max_path: str
     count: int
     size: int
-    """The sum of its entries' sizes."""
+    """Sum of the sizes of its entries."""
 
 
 _INFO_TYPES = {"count": pa.int64(), "size": pa.int64()}
@@ -59,14 +59,14 @@ RANGES = pa.schema(
 
 
 def ends_range(path: str) -> bool:
-    """Whether a range ends after this path, whatever else is in it."""
-    # The product spreads the checksum, which by itself is linear in the bytes of the path.
+    """Whether a range ends after this path, whatever else it contains."""
+    # The multiplication mixes the checksum, which alone is linear in the bytes of the path.
     mixed = (zlib.crc32(path.encode()) * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     return (mixed >> 32) % TARGET_ROWS == 0
 
 
 def digest(rows: pa.Table) -> str:
-    """A hash of the rows of a table without nulls, independent of how it is laid out."""
+    """Hash of the rows of a table without nulls, independent of its memory layout."""
     total = hashlib.sha256()
     for name in rows.schema.names:
         column = rows.column(name)
@@ -77,7 +77,7 @@ def digest(rows: pa.Table) -> str:
 
 
 def _lengths(array: pa.Array) -> memoryview:
-    """How many bytes each string of an array without nulls has, as Arrow would count them."""
+    """Length in bytes of each string of an array without nulls, in Arrow's layout."""
     if not len(array):
         return _EMPTY
     start, stop = array.offset, array.offset + len(array)
@@ -86,7 +86,7 @@ def _lengths(array: pa.Array) -> memoryview:
 
 
 def _bytes(array: pa.Array) -> memoryview:
-    """The values of an array without nulls, as they lie in memory."""
+    """Values of an array without nulls, in their memory layout."""
     buffers = array.buffers()
     start, stop = array.offset, array.offset + len(array)
     if pa.types.is_string(array.type):
@@ -104,7 +104,7 @@ def encode_range(rows: pa.Table) -> bytes:
 
 
 def encode_metarange(ranges: Sequence[RangeInfo]) -> tuple[str, bytes]:
-    """The hash of a metarange and its file."""
+    """Hash of a metarange, and its file."""
     rows = [astuple(info) for info in ranges]
     columns = zip(*rows, strict=True) if rows else [()] * len(RANGES)
     table = pa.table([pa.array(c, f.type) for c, f in zip(columns, RANGES, strict=True)], RANGES)
@@ -112,18 +112,18 @@ def encode_metarange(ranges: Sequence[RangeInfo]) -> tuple[str, bytes]:
 
 
 def decode_range(data: bytes, info: RangeInfo) -> pa.Table:
-    """The rows of a range, checked against what its metarange says of it."""
+    """Rows of a range, verified against its metarange."""
     table = _decode(data, ENTRIES, info.address)
     if digest(table) != info.digest:
-        raise _damaged(info.address, "its rows do not have the hash that its metarange names")
+        raise _damaged(info.address, "its rows do not match the hash in its metarange")
     return table
 
 
 def decode_metarange_table(data: bytes, address: str) -> pa.Table:
-    """The rows of a metarange, checked against the hash in its name."""
+    """Rows of a metarange, verified against the hash in its name."""
     table = _decode(data, RANGES, address)
     if digest(table) != addresses.digest_of(address):
-        raise _damaged(address, "its rows do not have the hash in its name")
+        raise _damaged(address, "its rows do not match the hash in its name")
     return table
 
 
@@ -148,21 +148,21 @@ def _encode(table: pa.Table) -> bytes:
 
 def _decode(data: bytes, schema: pa.Schema, address: str) -> pa.Table:
     try:
-        # Files are small and many are read at once: threads within one cost more than they give.
+        # Many small files are read in parallel: threads within a file cost more than they save.
         table = pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(address, str(error).split("\n", 1)[0]) from error
-    expected, found = schema.metadata[_FORMAT], (table.schema.metadata or {}).get(_FORMAT)
-    if found is None or found.split(b"/")[0] != expected.split(b"/")[0]:
+    expected, actual = schema.metadata[_FORMAT], (table.schema.metadata or {}).get(_FORMAT)
+    if actual is None or actual.split(b"/")[0] != expected.split(b"/")[0]:
         raise Corrupt(f"the container {address} is not a {expected.decode().split('/')[0]}")
-    if found != expected:
+    if actual != expected:
         raise UnknownVersion(
-            f"the container {address} has format {found.decode(errors='replace')}; "
+            f"the container {address} has format {actual.decode(errors='replace')}; "
             f"this Reclaim reads {expected.decode()}",
             hint="upgrade Reclaim",
         )
     if not table.schema.equals(schema):
-        raise Corrupt(f"the container {address} has other columns than a {found.decode()}")
+        raise Corrupt(f"the container {address} does not have the columns of a {actual.decode()}")
     return table
 
 
@@ -171,7 +171,7 @@ def empty() -> pa.Table:
 
 
 def from_columns(columns: Iterable[Sequence[object]]) -> pa.Table:
-    """A table of entries from one sequence of stored values for each of ``COLUMNS``."""
+    """Table of entries from a sequence of stored values for each of ``COLUMNS``."""
     arrays = [
         pa.array(values, pa.int64()).cast(field.type)
         if field.name == "created_at"

@@ -1,4 +1,4 @@
-"""A tree: the entries of one commit, read through its metarange."""
+"""Trees: the entries of a commit, read through its metarange."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CACHED_RANGES = 64
 
 
 class ContainerReader:
-    """Reads ranges and metaranges; they never change, so the latest ones are kept in memory."""
+    """Reader of ranges and metaranges. Both are immutable, so recent files are cached in memory."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
@@ -32,14 +32,12 @@ class ContainerReader:
         self.ranges_read = 0
 
     def tree(self, metarange: str) -> Tree:
-        """The tree of a metarange; an empty address is the empty tree."""
+        """Tree of a metarange; an empty address is the empty tree."""
         if not metarange:
             return Tree([], self)
         return Tree(self._metaranges.get(metarange, self._read_metarange), self)
 
     def rows(self, info: RangeInfo) -> pa.Table:
-        """The rows of a range."""
-
         def read(address: str) -> pa.Table:
             self.ranges_read += 1
             return ranges.decode_range(self._read(address), info)
@@ -60,7 +58,7 @@ class ContainerReader:
 
 
 class Tree:
-    """The entries of a commit in path order."""
+    """Entries of a commit in path order."""
 
     def __init__(self, infos: list[RangeInfo], containers: ContainerReader) -> None:
         self.ranges = infos
@@ -70,20 +68,20 @@ class Tree:
         return self._containers.rows(info)
 
     def get(self, path: str) -> Entry | None:
-        """The entry at a path; reads at most one range."""
-        at = bisect_left(self.ranges, path, key=lambda info: info.max_path)
-        if at == len(self.ranges) or self.ranges[at].min_path > path:
+        """Entry at a path; reads at most a single range."""
+        index = bisect_left(self.ranges, path, key=lambda info: info.max_path)
+        if index == len(self.ranges) or self.ranges[index].min_path > path:
             return None
-        table = self.rows(self.ranges[at])
+        table = self.rows(self.ranges[index])
         row = bisect_left(_Paths(table), path)
         if row == table.num_rows or table.column("path")[row].as_py() != path:
             return None
         return next(entries_of(table.slice(row, 1)))
 
     def entries(self, *, start: str = "", stop: str | None = None) -> Iterator[Entry]:
-        """The entries with ``start <= path < stop``; reads only the ranges these lie in."""
-        at = bisect_left(self.ranges, start, key=lambda info: info.max_path)
-        for info in self.ranges[at:]:
+        """Entries with ``start <= path < stop``; reads only the ranges containing them."""
+        first = bisect_left(self.ranges, start, key=lambda info: info.max_path)
+        for info in self.ranges[first:]:
             if stop is not None and info.min_path >= stop:
                 return
             table = self.rows(info)
@@ -95,12 +93,12 @@ class Tree:
 
 
 def entries_of(table: pa.Table) -> Iterator[Entry]:
-    """The rows of a table of entries, as entries."""
+    """Convert the rows of a table to entries."""
     columns = []
     for name in COLUMNS:
         column = table.column(name)
         if name == "created_at":
-            # The same eight bytes. To cast them, Arrow would load all its functions.
+            # The same eight bytes. A cast would make Arrow load all its functions.
             chunks = [chunk.view(pa.int64()) for chunk in column.chunks]
             column = pa.chunked_array(chunks, pa.int64())
         columns.append(column.to_pylist())
@@ -109,7 +107,7 @@ def entries_of(table: pa.Table) -> Iterator[Entry]:
 
 
 class _Paths:
-    """The paths of a table as a sequence that can be bisected without turning them all to text."""
+    """Paths of a table as a sequence for bisection, without converting all of them to text."""
 
     def __init__(self, table: pa.Table) -> None:
         self._column = table.column("path")
@@ -122,7 +120,7 @@ class _Paths:
 
 
 class _Recent(Generic[T]):
-    """The most recently used values by address; safe to use from several threads."""
+    """Cache of the most recently used values by address; thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,1 +1,1 @@
-"""The database of a catalog: tables, versions of the schema, transactions with stated isolation."""
+"""Database of a catalog: tables, schema versions, and transactions with explicit isolation."""

@@ -1,4 +1,4 @@
-"""Many rows for PostgreSQL at once, by COPY: it neither parses nor plans anything for each."""
+"""Bulk insertion into PostgreSQL with COPY, without parsing or planning for each row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def copy_rows(
         or "\r" in text
         or text.count("\t") + text.count("\n") != (len(columns) * len(lines) - 1)
     ):
-        # To look for what must be escaped is far cheaper than to escape.
+        # Checking for characters to escape is much cheaper than escaping.
         text = "\n".join("\t".join(value.translate(_ESCAPES) for value in row) for row in values)
     statement = f"COPY {table} ({', '.join(columns)}) FROM STDIN"
     dialect = connection.dialect
@@ -33,7 +33,7 @@ def copy_rows(
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
             copy.write(f"{text}\n")
     except dialect.dbapi.Error as error:
-        # As SQLAlchemy says it of its own statements.
+        # The error SQLAlchemy raises for its own statements.
         lost = dialect.is_disconnect(error, driver, None)
         if lost:
             connection.invalidate(error)

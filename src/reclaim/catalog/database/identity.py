@@ -1,9 +1,9 @@
-"""The identity of a database: what a copy of it does not have.
+"""Identity of a database, which distinguishes it from copies.
 
-A SQLite file has its inode and the time at which that was born: a copy, a backup and a restored
-file have others, while a rename on the same file system, VACUUM and the write-ahead log keep them.
-A PostgreSQL database has the identifier of its cluster and its own number there. What a copy of
-a whole disk or cluster has is the same, and cannot be told apart by this.
+A SQLite file is identified by its inode and birth time: copies, backups and restored files have
+others, while a rename on the same file system, VACUUM and the write-ahead log preserve both. A
+PostgreSQL database is identified by the identifier of its cluster and its number there. A copy of a
+whole disk or cluster has the same identity and cannot be distinguished.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ _CLUSTER = text(
 
 
 def identify(database: Database) -> Identity | None:
-    """The identity of a database; None where it cannot be asked for."""
+    """Identity of a database; None if it is not available."""
     if database.is_sqlite:
         return _of_file(Path(database.name))
     try:
         with database.read() as connection:
             row = connection.execute(_CLUSTER).one()
     except ReclaimError:
-        # The account may not ask. Whatever else is wrong, the next statement says.
+        # The account lacks the permission. The next statement reports any other problem.
         return None
     return {KIND: "postgresql", "cluster": row.cluster, "number": row.number}
 
 
 def same(left: Identity, right: Identity) -> bool:
-    """Whether two identities are of one database; what only one of them says is not compared.
+    """Whether two identities belong to the same database. Only shared facts are compared.
 
-    Of those that have no fact in common but their kind nothing is known, and they are not the same.
+    Identities without shared facts except their kind are not the same.
     """
     common = left.keys() & right.keys()
     return tells(common) and all(left[fact] == right[fact] for fact in common)
 
 
 def tells(facts: Collection[str]) -> bool:
-    """Whether facts tell a database from others of its kind."""
+    """Whether facts distinguish a database from others of its kind."""
     return any(fact != KIND for fact in facts)
 
 
@@ -68,7 +68,7 @@ def _of_file(file: Path) -> Identity | None:
 
 
 class _Statx(ctypes.Structure):
-    """The fields of Linux' ``statx``, as far as the time of a file's birth."""
+    """Fields of Linux' ``statx`` up to the birth time of a file."""
 
     _fields_ = (
         ("mask", ctypes.c_uint32),
@@ -85,20 +85,20 @@ _STATX_BTIME = 0x800
 
 @cache
 def _statx() -> Any:
-    """The function of the C library, which Python does not have before 3.15."""
+    """Function of the C library, which Python lacks before 3.15."""
     if not sys.platform.startswith("linux"):
         return None
     return getattr(ctypes.CDLL(None), "statx", None)
 
 
 def _birth(file: Path) -> int | None:
-    """When a file was made, in nanoseconds; None where the system does not say."""
+    """Birth time of a file in nanoseconds; None if the system does not report it."""
     statx = _statx()
-    told = _Statx()
+    status = _Statx()
     if statx is None:
         return None
-    if statx(_AT_FDCWD, os.fsencode(file), 0, _STATX_BTIME, ctypes.byref(told)) != 0:
+    if statx(_AT_FDCWD, os.fsencode(file), 0, _STATX_BTIME, ctypes.byref(status)) != 0:
         return None
-    if not told.mask & _STATX_BTIME:
+    if not status.mask & _STATX_BTIME:
         return None
-    return int(told.seconds) * 10**9 + int(told.nanoseconds)
+    return int(status.seconds) * 10**9 + int(status.nanoseconds)

@@ -1,4 +1,4 @@
-"""The database that a catalog's location names."""
+"""Database URL of a catalog's location."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ DATABASE_FILE = "catalog.db"
 
 
 def database_url(location: str | Path) -> str:
-    """The database that a catalog's location names."""
+    """Return the database URL for a catalog's location."""
     text = str(location)
     if not text.strip():
-        raise InvalidInput("the catalog's location is empty", hint="name a folder or a URL")
+        raise InvalidInput("the location of the catalog is empty", hint="pass a folder or a URL")
     if "://" in text:
         return text
     check_path(text)

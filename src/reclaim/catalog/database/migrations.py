@@ -1,7 +1,7 @@
-"""The version of the schema, and the steps from each version to the next.
+"""Schema version, and the migration steps between versions.
 
-A fresh catalog is made at the newest version. An older one is brought forward when it is
-opened, each step in its own transaction; a newer one is refused.
+A new catalog gets the newest version. An older catalog is migrated when opened, each step in its
+own transaction; a newer version is refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FIRST_VERSION = 1
 
 
 def _collecting(connection: Connection) -> None:
-    """Locks, commits that are not live, and where runs keep their records."""
+    """Add locks, an index of commits that are not live, and the location of run records."""
     locks.create(connection)
     connection.execute(text("ALTER TABLE runs ADD COLUMN place TEXT NOT NULL DEFAULT ''"))
     for index in commits.indexes:
@@ -47,7 +47,7 @@ def _collecting(connection: Connection) -> None:
 
 
 def _evidence(connection: Connection) -> None:
-    """How far each writer has counted, and where commits in flight write to."""
+    """Add the last epoch of each writer, and the partition of commits in progress."""
     epoch_writers.create(connection)
     counted = select(repositories.c.uid, repositories.c.epoch_writer, repositories.c.epoch)
     connection.execute(
@@ -63,45 +63,45 @@ def _evidence(connection: Connection) -> None:
 
 
 def _plans(connection: Connection) -> None:
-    """Add the table of digests of plans."""
+    """Add the table of plan digests."""
     plans.create(connection)
 
 
 def _staged_paths(connection: Connection) -> None:
-    """Under which paths uploads were staged; of earlier ones that is not known."""
+    """Add the path at which an upload was staged; unknown for earlier uploads."""
     connection.execute(text("ALTER TABLE ledger ADD COLUMN path TEXT"))
 
 
 def _policies(connection: Connection) -> None:
-    """Add the table of policies that are stored with their repositories."""
+    """Add the table of policies stored with their repositories."""
     policies.create(connection)
 
 
 def _hard_delete(connection: Connection) -> None:
-    """Settings of repositories, sizes in the ledger, and what the reaper has deleted."""
+    """Add repository settings, sizes in the ledger, and totals of the reaper."""
     repository_settings.create(connection)
     reaped.create(connection)
     connection.execute(text("ALTER TABLE ledger ADD COLUMN size BIGINT"))
 
 
 def _protected_paths(connection: Connection) -> None:
-    """Add the table of paths that the setting `protect` matched."""
+    """Add the table of paths matched by the setting `protect`."""
     protected_paths.create(connection)
 
 
 def _lifecycle(connection: Connection) -> None:
-    """Lifecycle rules of repositories, and what runs claim by them."""
+    """Add lifecycle rules of repositories, and the claims of their runs."""
     for table in (lifecycle_policies, claims, claimed_addresses):
         table.create(connection)
 
 
 def _lock_process(connection: Connection) -> None:
-    """Which process holds a lock; of locks that are held now that is not known."""
+    """Add the process holding a lock; unknown for locks already held."""
     connection.execute(text("ALTER TABLE locks ADD COLUMN process TEXT"))
 
 
 def _run_records(connection: Connection) -> None:
-    """The record of a run in one column. A record is migrated when it is read."""
+    """Move the record of a run to a single column. Records are migrated when read."""
     connection.execute(text("ALTER TABLE runs RENAME COLUMN summary TO record"))
     columns = "id, kind, state, started_at, place, record"
     for row in connection.execute(text(f"SELECT {columns} FROM runs")).all():
@@ -109,7 +109,7 @@ def _run_records(connection: Connection) -> None:
             summary = json.loads(row.record)
             operators = summary.pop("operators", [])
         except (ValueError, AttributeError, TypeError):
-            # It cannot be read, and stays as it is.
+            # Unreadable records stay unchanged.
             continue
         record = {
             "kind": row.kind,
@@ -139,22 +139,22 @@ STEPS: tuple[Step, ...] = (
     _lock_process,
     _run_records,
 )
-"""``STEPS[n]`` brings version ``FIRST_VERSION + n`` to the one after it."""
+"""``STEPS[n]`` migrates version ``FIRST_VERSION + n`` to the next."""
 
 
 def newest() -> int:
-    """The version that this code reads and writes."""
+    """Version read and written by this code."""
     return FIRST_VERSION + len(STEPS)
 
 
 def create(connection: Connection) -> None:
-    """Make the tables of a fresh catalog, in a database that has none by their names."""
+    """Create the tables of a new catalog in a database without tables of the same names."""
     metadata.create_all(connection, checkfirst=False)
     connection.execute(insert(catalog_info).values(key="schema_version", value=str(newest())))
 
 
 def migrate(database: Database) -> None:
-    """Bring the schema to the newest version."""
+    """Migrate the schema to the newest version."""
     while True:
         with database.read() as connection:
             version = _version(connection, database.name)
@@ -167,10 +167,10 @@ def migrate(database: Database) -> None:
                 hint="upgrade Reclaim",
             )
         with database.write() as connection:
-            # Another process may have taken this step while we waited for the lock.
+            # Another process may have completed this step during the wait for the lock.
             row = catalog_info.c.key == "schema_version"
-            held = select(catalog_info.c.value).where(row).with_for_update()
-            if int(connection.execute(held).scalar_one()) != version:
+            locked = select(catalog_info.c.value).where(row).with_for_update()
+            if int(connection.execute(locked).scalar_one()) != version:
                 continue
             STEPS[version - FIRST_VERSION](connection)
             connection.execute(update(catalog_info).where(row).values(value=str(version + 1)))
@@ -180,5 +180,5 @@ def _version(connection: Connection, name: str) -> int:
     query = select(catalog_info.c.value).where(catalog_info.c.key == "schema_version")
     value = connection.execute(query).scalar()
     if value is None or not value.isdigit() or int(value) < FIRST_VERSION:
-        raise Corrupt(f"the catalog {name} does not say its schema version")
+        raise Corrupt(f"the catalog {name} has no valid schema version")
     return int(value)

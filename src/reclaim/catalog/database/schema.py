@@ -1,7 +1,7 @@
-"""The tables of the catalog.
+"""Tables of the catalog.
 
-Instants are whole microseconds since 1970. Text that is compared or sorted uses byte order on
-every database, because ranges are sorted that way. States change in one direction only:
+Times are whole microseconds since 1970. Compared or sorted text uses byte order on every database,
+because ranges are sorted in byte order. States change in one direction only:
 
     staging token   open → sealed → committed, or → dropped
     upload token    pending → used, or → expired
@@ -12,7 +12,7 @@ every database, because ranges are sorted that way. States change in one directi
     run             started → stopped, or → partial, or → done; applied again, onwards
                     then → undone, or → purged
 
-An undo is the one way back: it makes condemned and quarantined commits live.
+Only an undo reverses a state: it makes condemned and quarantined commits live.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import CreateIndex
 
 POSTGRESQL_WHERE = "postgresql_where"
-"""The condition of a partial index on PostgreSQL, in the index's ``info``. As an option of the
-index it would load all that SQLAlchemy knows of PostgreSQL, wherever the catalog is."""
+"""Condition of a partial index on PostgreSQL, in the index's ``info``. As an index option it would
+make SQLAlchemy load its whole PostgreSQL dialect for every catalog.
+"""
 
 metadata = MetaData()
 
@@ -67,29 +68,29 @@ class PartitionState(StrEnum):
 class LedgerState(StrEnum):
     LIVE = "live"
     CONDEMNED = "condemned"
-    # Its bytes were deleted online; for a day the row tells who asks for them.
+    # Bytes deleted online; the row stays for a day to explain this to readers.
     DELETED = "deleted"
 
 
 class ClaimState(StrEnum):
-    # Made by a run that has not decided yet. Of a run that died, whoever has the lock next
-    # releases it.
+    # Made by an undecided run. If the run died, the next owner of the lock
+    # releases the claim.
     PROVISIONAL = "provisional"
-    # Whoever refers to one of its addresses is told that it is gone.
+    # References to its addresses are refused as gone.
     PROMOTED = "promoted"
-    # Void: its addresses are removed, in batches, and then the claim itself.
+    # Void: its addresses are removed in batches, then the claim itself.
     RELEASED = "released"
 
 
 class CommitState(StrEnum):
     LIVE = "live"
-    # Marked by a run that has not decided yet. Of a run that died, whoever has the lock next
-    # takes it off.
+    # Marked by an undecided run. If the run died, the next owner of the lock
+    # removes the mark.
     PROVISIONAL = "provisional"
     CONDEMNED = "condemned"
-    # Condemned, and what it needed was set aside: an undo can bring it back.
+    # Condemned, with its objects in quarantine: an undo can restore it.
     QUARANTINED = "quarantined"
-    # What is left of a commit whose bytes are gone: its id, and which run took it and why.
+    # The bytes are gone; only the id, the run and the reason remain.
     COLLECTED = "collected"
 
 
@@ -108,10 +109,10 @@ repositories = Table(
     Column("default_branch", Word, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("deleted_at", BigInteger),
-    # Counts what leaves something in the storage, which holds the same number (see epochs.py).
+    # Counts operations writing to the storage, which holds the same number (see epochs.py).
     Column("epoch", BigInteger, nullable=False, server_default="0"),
     Column("epoch_writer", Word, nullable=False, server_default=""),
-    # Changes with every edit of the history, so that a reader of several pages notices one.
+    # Changes with every edit of the history, so readers of several pages detect edits.
     Column("history_version", BigInteger, nullable=False, server_default="0"),
 )
 Index(
@@ -127,7 +128,7 @@ epoch_writers = Table(
     metadata,
     Column("repo_uid", Word, primary_key=True),
     Column("writer", Word, primary_key=True),
-    # The last epoch that a partition or a run has counted.
+    # The last epoch counted by a partition or a run.
     Column("epoch", BigInteger, nullable=False),
 )
 
@@ -184,9 +185,9 @@ staging_tokens = Table(
     Column("branch_uid", Word, nullable=False),
     Column("state", Word, nullable=False),
     Column("version", Integer, nullable=False, server_default="0"),
-    # The commit that took the token, kept after its rows are gone.
+    # The commit with the changes of the token, kept after its rows are gone.
     Column("commit_id", Word),
-    # The partition that the commit in flight, which sealed the token, writes into.
+    # The partition of the commit in progress, which sealed the token.
     Column("partition_id", Word),
     Column("cleaned", Boolean, nullable=False, server_default=text("false")),
     Index("staging_tokens_by_branch", "branch_uid", "state"),
@@ -208,7 +209,7 @@ staged_entries = Table(
     Column("path", Word, primary_key=True),
     # NULL is a tombstone: the path is deleted.
     Column("address", Word),
-    # True when the address lies in the repository's own prefix, where Reclaim may collect it.
+    # True if the address is below the repository's own prefix, where Reclaim may collect it.
     Column("owned", Boolean, nullable=False),
     Column("size", BigInteger, nullable=False),
     Column("created_at", BigInteger, nullable=False),
@@ -235,9 +236,9 @@ ledger = Table(
     Column("condemned_at", BigInteger),
     Column("run_id", Word),
     Column("rule", Text),
-    # Where it was staged first; it explains, in a plan, what is in no commit.
+    # Path of the first staging; plans show it for objects of no commit.
     Column("path", Text),
-    # Null where an older version entered it, or where nobody knows whether it was uploaded.
+    # Null in rows of older versions, or if the upload may not have happened.
     Column("size", BigInteger),
     sqlite_with_rowid=False,
 )
@@ -252,8 +253,8 @@ Index(
 claims = Table(
     "claims",
     metadata,
-    # A run's claim to addresses that live commits refer to. The state of all of them is here, in
-    # one row, so that promoting takes the same time whatever their number.
+    # A run's claim to addresses referenced by live commits. A single row holds the state of all
+    # addresses, so promoting takes the same time whatever their number.
     Column("run_id", Word, primary_key=True),
     Column("repo_uid", Word, nullable=False),
     Column("state", Word, nullable=False),
@@ -318,7 +319,7 @@ locks = Table(
     Column("owner", Word, nullable=False),
     Column("run_id", Word, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
-    # The process that holds it, as ``process.Process`` writes it.
+    # The process holding the lock, in the format of ``process.Process``.
     Column("process", Text),
 )
 
@@ -328,7 +329,7 @@ runs = Table(
     Column("id", Word, primary_key=True),
     Column("repo_uid", Word, nullable=False),
     Column("started_at", BigInteger, nullable=False),
-    # As JSON; see ``reclaim.run_record``.
+    # JSON; see ``reclaim.run_record``.
     Column("record", Text, nullable=False),
     Index("runs_by_repository", "repo_uid", "started_at"),
 )
@@ -336,7 +337,7 @@ runs = Table(
 plans = Table(
     "plans",
     metadata,
-    # What a plan hashed to when it was made: its files may lie where others can write.
+    # Hash of a plan at its creation: others may be able to write its files.
     Column("run_id", Word, primary_key=True),
     Column("repo_uid", Word, nullable=False),
     Column("digest", Word, nullable=False),
@@ -371,7 +372,7 @@ repository_settings = Table(
 protected_paths = Table(
     "protected_paths",
     metadata,
-    # Paths that uncommitted objects had and that no other row tells any more, as far as they
+    # Former paths of uncommitted objects that no other row records any more, if they
     # match the setting `protect`.
     Column("address", Word, primary_key=True),
     Column("path", Word, primary_key=True),
@@ -383,7 +384,7 @@ protected_paths = Table(
 reaped = Table(
     "reaped",
     metadata,
-    # What the reaper has deleted of a repository, ever since.
+    # Totals of the reaper's deletions in a repository.
     Column("repo_uid", Word, primary_key=True),
     Column("objects", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),

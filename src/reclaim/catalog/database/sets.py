@@ -1,7 +1,7 @@
-"""Many values in statements: in batches, and as one parameter whatever their number.
+"""Many values in statements: in batches, and as a single parameter whatever their number.
 
-An ``IN`` list has a parameter for each value: databases limit their number, and preparing them
-takes longer than looking the values up.
+An ``IN`` list has a parameter for each value. Databases limit the number of parameters, and
+preparing them takes longer than the lookup.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 def among(
     connection: Connection, column: ColumnElement[str], values: Collection[str]
 ) -> ColumnElement[bool]:
-    """Whether a text column has one of the values."""
+    """Condition: a text column has a value of the collection."""
     if connection.dialect.name == "sqlite":
         each = func.json_each(json.dumps(list(values))).table_valued("value")
         return column.in_(select(each.c.value))
@@ -27,7 +27,7 @@ def among(
 
 
 def batches(values: Iterable[T], size: int) -> Iterator[list[T]]:
-    """All values in lists of bounded size, for transactions of bounded length."""
+    """Yield all values in lists of bounded size, for transactions of bounded length."""
     remaining = iter(values)
     while batch := list(islice(remaining, size)):
         yield batch

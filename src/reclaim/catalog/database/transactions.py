@@ -1,8 +1,9 @@
-"""The catalog's database: transactions with stated isolation, and its errors in our words.
+"""Database of the catalog: transactions with explicit isolation, and translated errors.
 
-``read`` is one snapshot: an explicit BEGIN on SQLite, REPEATABLE READ READ ONLY on PostgreSQL.
-``write`` is BEGIN IMMEDIATE on SQLite; on PostgreSQL it is READ COMMITTED and callers lock the
-rows they rely on. The drivers' defaults are weaker than they look, so none is relied on.
+``read`` is a single snapshot: an explicit BEGIN on SQLite, REPEATABLE READ READ ONLY on PostgreSQL.
+``write`` is BEGIN IMMEDIATE on SQLite; on PostgreSQL it is READ COMMITTED, and callers lock the
+rows they depend on. The drivers' defaults are weaker than they appear, so the code never relies on
+them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Batch = TypeVar("Batch")
 LOCK_WAIT_SECONDS = 30
 ATTEMPTS = 8
 PAUSE_SECONDS = 0.03
-"""Between two batches of many: about as long as a batch takes."""
+"""Pause between two batches: about as long as a batch takes."""
 
 SQLITE_READ = "BEGIN"
 SQLITE_WRITE = "BEGIN IMMEDIATE"
@@ -51,7 +52,7 @@ POSTGRESQL_WRITE = {"isolation_level": "READ COMMITTED"}
 
 
 class Database:
-    """One SQL database, reached through SQLAlchemy Core."""
+    """SQL database, accessed through SQLAlchemy Core."""
 
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
@@ -60,7 +61,7 @@ class Database:
 
     @classmethod
     def open(cls, url: str, *, create: bool = False) -> Database:
-        """Open a database; a SQLite file is made only with ``create``."""
+        """Open a database; a SQLite file is created only with ``create``."""
         with translated(redacted(url)):
             if url.startswith("sqlite:///"):
                 return cls._open_sqlite(Path(url.removeprefix("sqlite:///")), create=create)
@@ -71,7 +72,7 @@ class Database:
         if not create and not file.is_file():
             raise NotFound(
                 f"there is no catalog at {file}",
-                hint="make one with `reclaim init`, or name another with --catalog",
+                hint="create it with `reclaim init`, or select another with --catalog",
             )
         if create:
             _make_private(file)
@@ -84,8 +85,8 @@ class Database:
         def _prepare(connection: sqlite3.Connection, _record: object) -> None:
             connection.isolation_level = None
             connection.execute("PRAGMA journal_mode = WAL")
-            # A commit that was acknowledged must survive a power cut: bytes may be deleted
-            # on the strength of it.
+            # An acknowledged commit must survive a power failure: bytes may be deleted
+            # because of it.
             connection.execute("PRAGMA synchronous = FULL")
 
         @event.listens_for(engine, "begin")
@@ -93,7 +94,7 @@ class Database:
             writes = connection.get_execution_options().get("reclaim_writes", False)
             connection.exec_driver_sql(SQLITE_WRITE if writes else SQLITE_READ)
 
-        # Whole, because the working folder of a process may change.
+        # Absolute, because the working folder of a process may change.
         return cls(engine, str(file.absolute()))
 
     @classmethod
@@ -104,18 +105,18 @@ class Database:
             raise InvalidInput(f"{redacted(url)} is not a database URL") from error
         if parsed.get_backend_name() != "postgresql":
             raise InvalidInput(
-                f"a catalog cannot live on {parsed.get_backend_name()}",
-                hint="give a folder, a sqlite:/// file or a postgresql:// URL",
+                f"{parsed.get_backend_name()} is not supported for catalogs",
+                hint="pass a folder, a sqlite:/// file or a postgresql:// URL",
             )
         if "@" in f"{parsed.host}{parsed.database}":
-            # What was meant as a password would be taken for a host, and repeated by who looks
-            # for it.
+            # Part of the password would be taken for a host name, and shown in the errors of its
+            # lookup.
             raise InvalidInput(
-                f"the database URL {redacted(url)} has an unescaped character in its user name or "
-                "password",
-                hint="write %40 for @, %2F for /, %3A for :, %3F for ? and %23 for #",
+                f"the user name or password in the database URL {redacted(url)} contains an "
+                "unescaped character",
+                hint="use %40 for @, %2F for /, %3A for :, %3F for ? and %23 for #",
             )
-        # Otherwise a database without an encoding gives bytes, and nobody can say what is wrong.
+        # Otherwise a database without an encoding returns bytes, without a clear error.
         engine = create_engine(
             parsed.set(drivername="postgresql+psycopg"),
             pool_pre_ping=True,
@@ -124,7 +125,7 @@ class Database:
         return cls(engine, redacted(url))
 
     def files(self) -> list[Path]:
-        """The files of SQLite's that are there; it gives those beside the first its permissions."""
+        """Existing files of a SQLite database, all with the permissions of the first."""
         names = (
             [f"{self.name}{ending}" for ending in ("", "-wal", "-shm")] if self.is_sqlite else []
         )
@@ -135,7 +136,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One consistent snapshot of the whole database; writes are refused by PostgreSQL."""
+        """Read a consistent snapshot of the whole database; PostgreSQL refuses writes."""
         options: dict[str, Any] = {} if self.is_sqlite else POSTGRESQL_READ
         with translated(self.name), self._engine.connect() as connection:
             with connection.execution_options(**options).begin():
@@ -143,7 +144,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """One write transaction; it commits when the block ends without an error."""
+        """Run a write transaction, committed if the block ends without an error."""
         options: dict[str, Any] = {"reclaim_writes": True}
         if not self.is_sqlite:
             options |= POSTGRESQL_WRITE
@@ -152,34 +153,34 @@ class Database:
                 yield connection
 
     def check_encoding(self, connection: Connection) -> None:
-        """Refuse a PostgreSQL database that cannot keep every name as it is written."""
+        """Refuse a PostgreSQL database whose encoding cannot store every name."""
         if self.is_sqlite:
             return
         encoding = connection.execute(text("SELECT getdatabaseencoding()")).scalar_one()
         if encoding != "UTF8":
             raise Refused(
-                f"the database {self.name} keeps text as {encoding}; a catalog needs UTF8",
-                hint="make one with: CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0",
+                f"the database {self.name} uses encoding {encoding}; a catalog requires UTF8",
+                hint="create it with: CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0",
             )
 
     def now(self, connection: Connection, clock: Clock) -> datetime:
-        """The time by which instances that share the database judge each other's leases.
+        """Time by which instances sharing the database judge each other's leases.
 
-        That is the database server's clock where there is one, because the instances' own may
-        differ. A clock that was set by hand is believed.
+        This is the clock of the database server, if any, because the clocks of instances may
+        differ. A manually set clock is always used.
         """
         if self.is_sqlite or not isinstance(clock, SystemClock):
             return clock.now()
-        told: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
-        return told.astimezone(UTC)
+        now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+        return now.astimezone(UTC)
 
     def transact_each(
         self, batches: Iterable[Batch], work: Callable[[Connection, Batch], int]
     ) -> int:
-        """Run ``work`` on each batch in a transaction of its own; returns the sum of what it did.
+        """Run ``work`` on each batch in its own transaction; return the sum of the results.
 
-        Other writers come in between. On SQLite they do not queue but look again after a while, so
-        that without a pause the next batch would mostly come first.
+        Other writers can run in between. On SQLite waiting writers do not queue but retry after a
+        while, so without a pause the next batch would usually come first.
         """
         done = 0
         for number, batch in enumerate(batches):
@@ -193,9 +194,9 @@ class Database:
         return done
 
     def transact(self, work: Callable[[Connection], T]) -> T:
-        """Run ``work`` in a write transaction, again when the database says that it lost a race.
+        """Run ``work`` in a write transaction; repeat it when the database reports a lost race.
 
-        ``work`` must have no effect outside the database: it may run several times.
+        ``work`` must have no effects outside the database: it may run several times.
         """
         for attempt in range(ATTEMPTS):
             finished = False
@@ -208,29 +209,29 @@ class Database:
                 if finished:
                     raise DatabaseUnavailable(
                         f"the connection to {self.name} was lost while a change was being saved; "
-                        "whether it was saved is not known",
-                        hint="check whether the change is there before you run it again",
+                        "it is unknown whether the change was saved",
+                        hint="check for the change before running the command again",
                     ) from error
                 if attempt == ATTEMPTS - 1:
                     raise
             except LostRace:
                 if attempt == ATTEMPTS - 1:
                     raise
-            # Losers that wait equally long would meet again.
+            # Random, because equal waits would collide again.
             time.sleep(random.uniform(0, 0.005 * 2**attempt))
         raise AssertionError("unreachable")
 
 
 class LostRace(TransactionFailed):
-    """Two transactions met on the same rows; the loser may simply run again."""
+    """Two transactions conflicted on the same rows; the loser can run again."""
 
 
 class ConnectionLost(DatabaseUnavailable):
-    """The database went away in the middle; what was not committed is rolled back."""
+    """The connection was lost during a transaction; uncommitted changes are rolled back."""
 
 
 def _make_private(file: Path) -> None:
-    """Make an empty database that only its owner can read, unless there is one already."""
+    """Create an empty database readable only by its owner, unless it exists."""
     try:
         handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode=0o600)
     except FileExistsError:
@@ -244,7 +245,7 @@ def _make_private(file: Path) -> None:
 
 @contextmanager
 def translated(database: str) -> Iterator[None]:
-    """Turn what SQLAlchemy and the drivers raise into the tree of ``reclaim.errors``."""
+    """Translate errors of SQLAlchemy and the drivers into ``reclaim.errors``."""
     try:
         yield
     except ReclaimError:
@@ -254,53 +255,53 @@ def translated(database: str) -> Iterator[None]:
     except sqlite3.Error as error:
         raise _translate(database, error) from error
     except UnicodeEncodeError as error:
-        raise InvalidInput(f"a text is not valid Unicode: {error.object[:40]!r}") from error
+        raise InvalidInput(f"the text contains invalid Unicode: {error.object[:40]!r}") from error
 
 
 def _translate(database: str, error: Exception) -> ReclaimError:
     cause = getattr(error, "orig", None) or error
-    said = str(cause).strip().split("\n", 1)[0]
+    message = str(cause).strip().split("\n", 1)[0]
     state = getattr(cause, "sqlstate", None) or ""
-    if "UNIQUE constraint failed" in said or state in ("23505", "40001", "40P01"):
+    if "UNIQUE constraint failed" in message or state in ("23505", "40001", "40P01"):
         return LostRace(
-            f"the database {database} saw two writers on the same rows: {said}",
+            f"the database {database} had two writers on the same rows: {message}",
             hint="run it again",
         )
     if getattr(error, "connection_invalidated", False) or state in ("57P01", "57P02", "57P03"):
         return ConnectionLost(
-            f"the connection to the database {database} was lost: {said}",
-            hint="check that it is there and reachable, then run it again; nothing was changed",
+            f"the connection to the database {database} was lost: {message}",
+            hint="check that the database is reachable, then run it again; nothing was changed",
         )
-    if "database is locked" in said or "database table is locked" in said or state == "55P03":
+    if "database is locked" in message or "database table is locked" in message or state == "55P03":
         return DatabaseLocked(
             f"the database {database} was locked by another writer for {LOCK_WAIT_SECONDS} s",
             hint="wait for the other process to finish, then run it again",
         )
-    if "disk is full" in said or state == "53100":
+    if "disk is full" in message or state == "53100":
         return OutOfSpace(
             f"the disk of the database {database} is full",
             hint="free some space and run it again; the change was rolled back",
         )
-    if "not a database" in said or "malformed" in said:
+    if "not a database" in message or "malformed" in message:
         return Corrupt(
-            f"{database} is not a readable catalog database: {said}",
+            f"{database} is not a readable catalog database: {message}",
             hint="restore it from a backup; nothing was changed",
         )
-    if "cannot contain NUL" in said:
-        return InvalidInput("a text has a NUL in it")
-    if "no such table" in said or state == "42P01":
+    if "cannot contain NUL" in message:
+        return InvalidInput("the text contains NUL")
+    if "no such table" in message or state == "42P01":
         return NotFound(
-            f"the database {database} holds no catalog",
-            hint="make one with `reclaim init`",
+            f"the database {database} contains no catalog",
+            hint="create a catalog with `reclaim init`",
         )
-    if "readonly database" in said or state in ("25006", "42501"):
+    if "readonly database" in message or state in ("25006", "42501"):
         return DatabaseUnavailable(
-            f"the database {database} cannot be written: {said}",
+            f"the database {database} cannot be written: {message}",
             hint="check its permissions",
         )
     if isinstance(error, foreign.NoSuchModuleError | foreign.ArgumentError):
-        return InvalidInput(f"the database URL {database} cannot be used: {said}")
+        return InvalidInput(f"the database URL {database} cannot be used: {message}")
     return DatabaseUnavailable(
-        f"the database {database} cannot be used: {said}",
-        hint="check that it is there and reachable, then run it again; nothing was changed",
+        f"the database {database} cannot be used: {message}",
+        hint="check that the database is reachable, then run it again; nothing was changed",
     )

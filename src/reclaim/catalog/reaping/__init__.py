@@ -1,6 +1,6 @@
-"""Online hard delete: bytes that were never committed go soon after nothing refers to them.
+"""Online hard delete: uncommitted bytes are deleted soon after their last reference is gone.
 
-The ledger says which they are: an address is condemned in the transaction in which its last
-staged row goes, and nothing can refer to it from then on. The *reaper* deletes condemned objects
-once a margin is over, and notes that in their rows.
+The ledger identifies these bytes: an address is condemned in the transaction removing its last
+staged row, and no later reference to it is possible. The *reaper* deletes condemned objects after a
+safety margin and records the deletion in their rows.
 """

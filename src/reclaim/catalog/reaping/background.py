@@ -1,4 +1,4 @@
-"""The reaper at work in an open catalog. What it needs is loaded when its first round begins."""
+"""Reaper in the background of an open catalog. Its code is loaded for the first round."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class BackgroundReaper:
-    """Rounds of the reaper through every repository that is told to delete online."""
+    """Rounds of the reaper over every repository with ``hard_delete=on``."""
 
     def __init__(self, database: Database, storage: Storage, clock: Clock, home: Home) -> None:
         self._database = database
@@ -29,7 +29,7 @@ class BackgroundReaper:
         self._stopped = False
 
     def rounds(self) -> Iterator[Reaped | ReclaimError]:
-        """One round through all of them; an error of one does not keep it from the others."""
+        """Run a round over all repositories; an error in a repository does not stop the others."""
         from reclaim.catalog import settings
         from reclaim.catalog.reaping.reaper import Reaper
 
@@ -49,11 +49,11 @@ class BackgroundReaper:
                 yield error
 
     def renew(self) -> None:
-        """One round, of which nobody waits for the outcome."""
+        """Run a round in the background, logging errors."""
         for outcome in self.rounds():
             if isinstance(outcome, ReclaimError):
-                log.warning("nothing was deleted online: %s", outcome)
+                log.warning("online delete failed: %s", outcome)
 
     def stop(self) -> None:
-        """End a round after the batch that it is at."""
+        """Stop a round after its current batch."""
         self._stopped = True

@@ -1,4 +1,4 @@
-"""The backlog of the reaper, and the number of objects that it has deleted so far."""
+"""Backlog of the reaper, and the number of objects it has deleted so far."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from reclaim.safety import SAFETY
 
 MARGIN = SAFETY.reap_margin
 LATE = MARGIN + 2 * SAFETY.reap_interval
-"""No condemned object is there for longer, where a reaper is at work."""
+"""Maximum age of a condemned object while a reaper is running."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Condemned objects of a repository whose margin is over, and totals of all that went."""
+    """Condemned objects of a repository past their margin, and totals of all deletions."""
 
     due: int
     oldest: datetime | None
-    """When the oldest of them was condemned."""
+    """Time at which the oldest of them was condemned."""
     objects: int
     bytes: int
     last_at: datetime | None
-    """When the reaper deleted something last."""
+    """Time of the reaper's last deletion."""
 
     def behind(self, now: datetime) -> timedelta:
-        """For how long the oldest one has been due."""
+        """How long the oldest object has been overdue."""
         return now - self.oldest - MARGIN if self.oldest else timedelta(0)
 
     def is_late(self, now: datetime) -> bool:
-        """Whether something is there that a reaper would have deleted by now."""
+        """Whether an object remains past the time at which a running reaper deletes it."""
         return self.oldest is not None and now - self.oldest > LATE
 
 
 def promised_until(connection: Connection, repo_uid: str) -> int:
-    """The instant up to which uploads may have been set aside by a run that can be undone.
+    """Time up to which an undoable run may have moved uploads to quarantine.
 
-    A run sets aside what was there when it was planned, and nothing later. When something was
-    condemned says nothing: of a reset branch the cleaner does it, later.
+    A run quarantines objects present when it was planned, never later ones. The time of
+    condemnation is no criterion: the cleaner condemns objects of a reset branch later.
     """
     undoable = (
         to_micros(run.started_at) for run in list_runs(connection, repo_uid) if run.may_quarantine
@@ -51,9 +51,9 @@ def promised_until(connection: Connection, repo_uid: str) -> int:
 
 
 def due_rows(repo_uid: str, now: int, promised: int) -> Select[str, int, int | None]:
-    """Condemned addresses that no run owns or may have set aside, and whose margin is over.
+    """Condemned addresses past their margin, neither owned nor possibly quarantined by a run.
 
-    The oldest come first.
+    Oldest first.
     """
     return (
         select(ledger.c.address, ledger.c.condemned_at, ledger.c.size)
@@ -69,7 +69,7 @@ def due_rows(repo_uid: str, now: int, promised: int) -> Select[str, int, int | N
 
 
 def read_backlog(connection: Connection, repo_uid: str, now: int) -> Backlog:
-    """The backlog of a repository."""
+    """Backlog of a repository."""
     promised = promised_until(connection, repo_uid)
     waiting = due_rows(repo_uid, now, promised).order_by(None).subquery()
     count = select(func.count(), func.min(waiting.c.condemned_at)).select_from(waiting)
@@ -85,7 +85,7 @@ def read_backlog(connection: Connection, repo_uid: str, now: int) -> Backlog:
 
 
 def add_reaped(connection: Connection, repo_uid: str, objects: int, size: int, now: int) -> None:
-    """Count what was deleted just now."""
+    """Add recent deletions to the totals."""
     more = (
         update(reaped)
         .where(reaped.c.repo_uid == repo_uid)

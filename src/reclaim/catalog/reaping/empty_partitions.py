@@ -1,4 +1,4 @@
-"""Partitions in which nothing is left: their rows, and how far they had counted."""
+"""Removal of empty partitions: their rows, and their epoch counters."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from reclaim.catalog.database.transactions import Database
 from reclaim.catalog.staging.tokens import partitions_in_flight
 from reclaim.clock import MICROSECOND, Clock, to_micros
 from reclaim.safety import SAFETY
-from reclaim.storage import Storage, is_relic
+from reclaim.storage import Storage, is_leftover
 from reclaim.urls import is_odd
 
 LOOKED_INTO = 200
-"""Partitions with a folder of which a call finds out whether it is empty: a request for each."""
+"""Maximum number of partition folders checked for emptiness per call: each costs a request."""
 
 
 def remove(database: Database, storage: Storage, clock: Clock, repo_uid: str) -> int:
-    """Remove partitions that were closed a month ago and of which no object is there; how many.
+    """Remove empty partitions closed a month ago; return their number.
 
-    Not to be called while a run can be undone: what is in quarantine belongs to partitions too.
-    Nobody has written into a closed one since, and nothing can be referred to in it that is not
-    there. Should an object appear all the same, plans are refused until it is adopted or deleted.
+    Not to be called while a run can be undone: quarantined objects also belong to partitions.
+    Closed partitions receive no writes, and references to missing objects are impossible. Should an
+    object still appear, plans are refused until it is adopted or deleted.
 
-    A bucket may list the folder of one that is empty. So some of those that are listed are looked
-    into, others at the next call, and who lists partitions takes no notice of an empty folder.
+    A bucket may list the folder of an empty partition. Each call checks a random selection of the
+    listed folders, and listings of partitions ignore empty folders.
     """
     long_closed = _long_closed(database, clock, repo_uid)
     if not long_closed:
@@ -63,31 +63,33 @@ def remove(database: Database, storage: Storage, clock: Clock, repo_uid: str) ->
 
 
 def _with_objects(storage: Storage, repo_uid: str, names: Collection[str]) -> set[str]:
-    """Those of some partitions that have objects, or were not looked into."""
+    """Partitions that have objects or were not checked."""
     folders: dict[str, list[str]] = {}
     for name, folder in partition_folders(storage, repo_uid):
         if name in names:
             folders.setdefault(name, []).append(folder)
     looked_into = random.sample(sorted(folders), min(LOOKED_INTO, len(folders)))
     empty = {
-        name for name in looked_into if all(is_relic(storage, folder) for folder in folders[name])
+        name
+        for name in looked_into
+        if all(is_leftover(storage, folder) for folder in folders[name])
     }
     return folders.keys() - empty
 
 
 def partition_folders(storage: Storage, repo_uid: str) -> Iterator[tuple[str, str]]:
-    """The folders of partitions in the storage: name → folder. One may have several."""
+    """Yield partition names with their folders in the storage; a name may have several."""
     prefix = addresses.repository(repo_uid)
     branches, _ = storage.folders(f"{prefix}branches")
-    for place in chain(branches, [f"{prefix}_reclaim/meta"]):
-        for folder in storage.folders(place)[0]:
+    for parent in chain(branches, [f"{prefix}_reclaim/meta"]):
+        for folder in storage.folders(parent)[0]:
             name = folder.rstrip("/").rsplit("/", 1)[-1]
             if addresses.is_partition(name) and not is_odd(folder):
                 yield name, folder
 
 
 def _long_closed(database: Database, clock: Clock, repo_uid: str) -> set[str]:
-    """Closed partitions that no commit in flight and no upload in time belongs to."""
+    """Closed partitions without a commit in progress or an unexpired upload."""
     with database.read() as connection:
         now = to_micros(database.now(connection, clock))
         pending = select(upload_tokens.c.address).where(

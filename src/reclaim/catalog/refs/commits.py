@@ -1,7 +1,7 @@
-"""Commits: the snapshots of a catalog repository, and the refs that name them.
+"""Commits: the snapshots of a catalog repository, and ref expressions.
 
-A commit is always written after its parents, by at least a microsecond. So walking history is
-one scan of the commits in descending time that follows the parents it meets.
+A commit is always written after its parents, by at least a microsecond. Walking the history is
+therefore a single scan of the commits in descending time, following the parents it meets.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HEX = re.compile(r"[0-9a-f]+")
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit. ``marked`` says that an expiration replaced or dropped parents."""
+    """Commit. ``marked`` means an expiration has replaced or dropped parents."""
 
     id: str
     parents: tuple[str, ...]
@@ -43,7 +43,7 @@ class Commit:
 
 
 class BeingCollected(TransactionFailed):
-    """A commit is marked by a run that may still find it live and release it."""
+    """The commit is marked by a run that may still find it live and release it."""
 
 
 def _commit(row: RowMapping) -> Commit:
@@ -60,7 +60,7 @@ def _commit(row: RowMapping) -> Commit:
 
 
 def get(connection: Connection, repo_uid: str, commit_id: str) -> Commit:
-    """A commit that may be read; a condemned one is Gone."""
+    """Return a readable commit; raise Gone for a condemned commit."""
     query = (
         select(commits)
         .join(repositories, repositories.c.uid == commits.c.repo_uid)
@@ -73,14 +73,14 @@ def get(connection: Connection, repo_uid: str, commit_id: str) -> Commit:
     if row["state"] == CommitState.PROVISIONAL:
         raise Gone(
             f"commit {commit_id} is being removed by run {row['run_id']}",
-            hint="it may be released again; look once that run has ended",
+            hint="the run may release it; try again when the run has ended",
             run=row["run_id"],
             rule=row["rule"],
         )
     if row["state"] == CommitState.QUARANTINED:
         raise Gone(
             f"commit {commit_id} was put in quarantine by run {row['run_id']} ({row['rule']})",
-            hint=f"bring it back with `reclaim undo {row['run_id']}`, until it is purged",
+            hint=f"restore it with `reclaim undo {row['run_id']}`, until it is purged",
             run=row["run_id"],
             rule=row["rule"],
         )
@@ -90,26 +90,26 @@ def get(connection: Connection, repo_uid: str, commit_id: str) -> Commit:
 
 
 def hold(connection: Connection, repo_uid: str, ids: Iterable[str]) -> None:
-    """Lock commits that are about to be named by a ref or another commit.
+    """Lock commits before a ref or another commit refers to them.
 
-    Condemning updates the same rows, so of the two one always sees the other.
+    Condemning updates the same rows, so either transaction always sees the other.
     """
-    wanted = sorted(set(ids))
+    commit_ids = sorted(set(ids))
     query = (
         select(commits.c.id, commits.c.state, commits.c.run_id)
-        .where(commits.c.repo_uid == repo_uid, commits.c.id.in_(wanted))
+        .where(commits.c.repo_uid == repo_uid, commits.c.id.in_(commit_ids))
         .order_by(commits.c.id)
         .with_for_update(read=True)
     )
-    found = {row.id: row for row in connection.execute(query)}
-    for commit_id in wanted:
-        row = found.get(commit_id)
+    by_id = {row.id: row for row in connection.execute(query)}
+    for commit_id in commit_ids:
+        row = by_id.get(commit_id)
         if row is None or row.state != CommitState.LIVE:
-            by = f"is being removed by run {row.run_id}" if row else "does not exist any more"
+            by = f"is being removed by run {row.run_id}" if row else "no longer exists"
             marked = row is not None and row.state == CommitState.PROVISIONAL
             raise (BeingCollected if marked else TransactionFailed)(
-                f"commit {commit_id} {by}; nothing may be built on it",
-                hint="start again from a commit that a branch or a tag still reaches",
+                f"commit {commit_id} {by}; no new reference to it is possible",
+                hint="start again from a commit reachable from a branch or a tag",
                 commit=commit_id,
             )
 
@@ -117,9 +117,9 @@ def hold(connection: Connection, repo_uid: str, ids: Iterable[str]) -> None:
 def save(
     connection: Connection, repo_uid: str, commit: Commit, *, taken_from: Iterable[str] = ()
 ) -> None:
-    """Insert a commit, once the commits it stands on are known to be there and to stay.
+    """Insert a commit, after checking that the commits it depends on exist and stay.
 
-    Parents are enough: descendants of condemned commits are condemned with them.
+    Checking the parents is sufficient: descendants of condemned commits are condemned with them.
     """
     hold(connection, repo_uid, {*commit.parents, *taken_from})
     connection.execute(
@@ -137,15 +137,15 @@ def save(
 
 
 def resolve(connection: Connection, repo_uid: str, ref: str) -> Commit:
-    """The commit that a ref expression names.
+    """Return the commit of a ref expression.
 
-    A branch, a tag, a commit id or the start of one; then possibly ``@`` and a time (the newest
-    commit of that time or before, along first parents); then any number of ``~N`` (the Nth first
-    parent) and ``^N`` (the Nth parent).
+    An expression is a branch, a tag, a commit id or its beginning; then optionally ``@`` and a time
+    (the newest commit up to this time along first parents); then any number of ``~N`` (the Nth
+    first parent) and ``^N`` (the Nth parent).
     """
     parts = _REVISION.fullmatch(ref)
     if parts is None or not parts["base"]:
-        raise InvalidInput(f"{ref!r} is not a ref", hint="write a branch, a tag or a commit id")
+        raise InvalidInput(f"{ref!r} is not a ref", hint="use a branch, a tag or a commit id")
     commit = get(connection, repo_uid, _named(connection, repo_uid, parts["base"]))
     if parts["moment"] is not None:
         commit = _as_of(connection, repo_uid, commit, parts["base"], parts["moment"])
@@ -160,7 +160,7 @@ def resolve(connection: Connection, repo_uid: str, ref: str) -> Commit:
 
 
 def _as_of(connection: Connection, repo_uid: str, tip: Commit, base: str, moment: str) -> Commit:
-    """The newest commit on the line of first parents that was written by the end of a moment."""
+    """Return the newest commit on the first-parent line written by the end of a moment."""
     end = end_of(moment)
     oldest = tip
     for commit in walk(connection, repo_uid, tip, first_parent=True):
@@ -168,7 +168,7 @@ def _as_of(connection: Connection, repo_uid: str, tip: Commit, base: str, moment
             return get(connection, repo_uid, commit.id)
         oldest = commit
     raise NotFound(
-        f"{base} has no commit as old as {moment}",
+        f"{base} has no commit at or before {moment}",
         hint=f"its oldest is {oldest.id[:12]} of {oldest.written_at:%Y-%m-%d %H:%M:%S} UTC",
     )
 
@@ -182,21 +182,21 @@ def _parent(commit: Commit, number: int) -> str:
 def _named(connection: Connection, repo_uid: str, name: str) -> str:
     for table, column in ((branches, branches.c.head), (tags, tags.c.commit_id)):
         query = select(column).where(table.c.repo_uid == repo_uid, table.c.name == name)
-        found = connection.execute(query).scalar()
-        if found is not None:
-            return str(found)
+        commit_id = connection.execute(query).scalar()
+        if commit_id is not None:
+            return str(commit_id)
     if len(name) >= SHORTEST_PREFIX and _HEX.fullmatch(name):
         query = select(commits.c.id).where(
             commits.c.repo_uid == repo_uid, commits.c.id >= name, commits.c.id < name + "g"
         )
         live = query.where(commits.c.state == CommitState.LIVE)
-        # One that was condemned is found too, so that its reader learns why it is gone.
+        # Includes condemned commits, so readers get the reason why they are gone.
         ids = (
             connection.execute(live.limit(2)).scalars().all()
             or connection.execute(query.limit(2)).scalars().all()
         )
         if len(ids) > 1:
-            raise InvalidInput(f"several commits start with {name}", hint="give more of the id")
+            raise InvalidInput(f"several commits start with {name}", hint="use a longer prefix")
         if ids:
             return str(ids[0])
     raise NotFound(
@@ -206,11 +206,11 @@ def _named(connection: Connection, repo_uid: str, name: str) -> str:
 
 
 STANDING = (CommitState.LIVE, CommitState.PROVISIONAL)
-"""The states of commits that history consists of: a provisional one may be released again."""
+"""States of commits in the history; a provisional commit may be released again."""
 
 
 def scan(connection: Connection, repo_uid: str, latest: datetime | None = None) -> Iterator[Commit]:
-    """All commits that are not condemned, children before parents, newest first."""
+    """Yield all commits that are not condemned, children before parents, newest first."""
     query = (
         select(commits)
         .where(commits.c.repo_uid == repo_uid, commits.c.state.in_(STANDING))
@@ -226,7 +226,7 @@ def scan(connection: Connection, repo_uid: str, latest: datetime | None = None) 
 def walk(
     connection: Connection, repo_uid: str, tip: Commit, *, first_parent: bool = False
 ) -> Iterator[Commit]:
-    """A commit and its ancestors, newest first."""
+    """Yield a commit and its ancestors, newest first."""
     wanted = {tip.id}
     for commit in scan(connection, repo_uid, tip.written_at):
         if commit.id in wanted:
@@ -240,6 +240,6 @@ def walk(
 
 def missing(ids: Iterable[str]) -> Corrupt:
     return Corrupt(
-        f"the history names commits that are not there: {', '.join(sorted(ids)[:3])}",
+        f"the history is missing commits: {', '.join(sorted(ids)[:3])}",
         hint="restore the database from a backup; nothing was changed",
     )

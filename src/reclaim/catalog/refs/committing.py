@@ -1,8 +1,8 @@
-"""The commit flow: seal, write containers, and one short transaction that lands the commit.
+"""Commit flow: seal, write containers, and land the commit in a single short transaction.
 
-A crash before the last step leaves sealed tokens, which stay visible on the branch and are taken
-by the next commit, and containers that the collector removes. Nothing of the size of the change
-happens inside a write transaction.
+A crash before the last step leaves sealed tokens, which stay visible on the branch and become part
+of the next commit, and containers, which garbage collection removes. Write transactions never do
+work proportional to the size of the change.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reclaim.catalog.refs import commits
 from reclaim.catalog.refs.commits import Commit
 from reclaim.catalog.refs.reading import tree_of
 from reclaim.catalog.staging import reference_lock, staged_rows, tokens
-from reclaim.catalog.staging.partitions import Partition, check_open, count
+from reclaim.catalog.staging.partitions import Partition, advance_epoch, check_open
 from reclaim.catalog.staging.tokens import View, ViewChanged
 from reclaim.catalog.workspace import Workspace
 from reclaim.clock import MICROSECOND, from_micros, to_micros
@@ -48,14 +48,14 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A commit that is ready to land: its containers are written."""
+    """Commit ready to land: its containers are written."""
 
     view: View
     parents: Sequence[Commit]
     metarange: str
     note: Note
     begun_at: datetime
-    """By the local clock, before the first container was written."""
+    """Local time before the first container was written."""
     newest_entry: int = 0
     taken_from: Sequence[Commit] = ()
 
@@ -63,23 +63,25 @@ class Draft:
 def commit(workspace: Workspace, branch: str, note: Note, *, allow_empty: bool = False) -> Commit:
     """Commit the staged changes of a branch."""
     with workspace.database.read() as connection:
-        # Known before a partition is opened for nothing.
+        # Checked before opening a partition.
         view = tokens.read_view(connection, workspace.repo_uid, branch)
         if not allow_empty:
             _check_changes(connection, view)
-    asked: list[Sealed] = []
+    sealed_before: list[Sealed] = []
 
     def write(partition: Partition) -> Commit:
-        if asked:
+        if sealed_before:
             sealed = workspace.database.transact(
-                lambda connection: _announce(connection, workspace, branch, partition, asked[0])
+                lambda connection: _announce(
+                    connection, workspace, branch, partition, sealed_before[0]
+                )
             )
         else:
             sealed = workspace.database.transact(
                 lambda connection: _seal(connection, workspace, branch, partition, allow_empty)
             )
-            asked.append(sealed)
-        workspace.partitions.leave(partition, sealed.epoch)
+            sealed_before.append(sealed)
+        workspace.partitions.write_epoch_marker(partition, sealed.epoch)
         return _repeat(workspace, sealed, note, partition)
 
     return workspace.partitions.write(workspace.repo_uid, write)
@@ -87,10 +89,10 @@ def commit(workspace: Workspace, branch: str, note: Note, *, allow_empty: bool =
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """The tokens that a commit is to take, and the epoch that was counted for it.
+    """Tokens to commit, and the epoch counted for the commit.
 
-    ``changes`` are the sealed tokens that have rows: those of others that have none may be
-    withdrawn meanwhile.
+    ``changes`` are the sealed tokens with rows: empty tokens of other commits may be withdrawn in
+    the meantime.
     """
 
     view: View
@@ -105,7 +107,7 @@ def _seal(
     partition: Partition,
     allow_empty: bool,
 ) -> Sealed:
-    epoch = count(connection, partition)
+    epoch = advance_epoch(connection, partition)
     view = tokens.lock_branch(connection, workspace.repo_uid, branch)
     if staged_rows.has_rows(connection, [view.open_token]):
         view = tokens.seal(connection, view, partition.id)
@@ -119,16 +121,16 @@ def _seal(
 
 
 def _announce(
-    connection: Connection, workspace: Workspace, branch: str, partition: Partition, asked: Sealed
+    connection: Connection, workspace: Workspace, branch: str, partition: Partition, earlier: Sealed
 ) -> Sealed:
-    """Name another partition for a commit that lost the first."""
-    epoch = count(connection, partition)
+    """Name another partition for a commit that lost its first partition."""
+    epoch = advance_epoch(connection, partition)
     view = tokens.lock_branch(connection, workspace.repo_uid, branch)
-    if not set(asked.changes) <= set(view.sealed):
-        raise _taken(connection, asked.changes, branch)
+    if not set(earlier.changes) <= set(view.sealed):
+        raise _taken(connection, earlier.changes, branch)
     if view.sealed:
         view = tokens.announce(connection, view, partition.id)
-    return Sealed(view, asked.changes, epoch)
+    return Sealed(view, earlier.changes, epoch)
 
 
 def _check_changes(connection: Connection, view: View) -> None:
@@ -144,15 +146,15 @@ def _repeat(workspace: Workspace, sealed: Sealed, note: Note, partition: Partiti
         try:
             return _write_and_land(workspace, view, note, partition)
         except ViewChanged:
-            # Another commit sealed more, or took ours. Ours are lost only if they are not
-            # sealed any more exactly as we sealed them.
+            # Another commit sealed more tokens or took ours. Ours are lost only if they are
+            # no longer sealed exactly as we sealed them.
             with workspace.database.read() as connection:
                 view = tokens.read_view(connection, workspace.repo_uid, view.name)
                 if not set(sealed.changes) <= set(view.sealed):
                     raise _taken(connection, sealed.changes, view.name) from None
                 named = tokens.names_partition(connection, view, partition.id)
             if view.sealed and not named:
-                # There was nothing to seal before; now what others sealed is written.
+                # Nothing was sealed before; now write the tokens sealed by others.
                 view = _announce_again(workspace, sealed, partition)
     raise TransactionFailed(
         f"the branch {view.name} kept changing while it was being committed", hint="run it again"
@@ -163,7 +165,7 @@ def _announce_again(workspace: Workspace, sealed: Sealed, partition: Partition) 
     announced = workspace.database.transact(
         lambda connection: _announce(connection, workspace, sealed.view.name, partition, sealed)
     )
-    workspace.partitions.leave(partition, announced.epoch)
+    workspace.partitions.write_epoch_marker(partition, announced.epoch)
     return announced.view
 
 
@@ -187,7 +189,7 @@ def _write_and_land(workspace: Workspace, view: View, note: Note, partition: Par
 
 
 class _Newest:
-    """Notes the latest creation date in a stream of changes."""
+    """Records the latest creation date in a stream of changes."""
 
     created_at = 0
 
@@ -199,7 +201,7 @@ class _Newest:
 
 
 def land(workspace: Workspace, draft: Draft, partition: Partition) -> Commit:
-    """Make a draft the head of its branch, in one transaction that checks all it stands on."""
+    """Make a draft the head of its branch, in a transaction checking everything it depends on."""
     if draft.metarange and draft.metarange != draft.parents[0].metarange:
         _check_clock(workspace, draft)
 
@@ -228,40 +230,40 @@ def land(workspace: Workspace, draft: Draft, partition: Partition) -> Commit:
 
 
 def _written_at(workspace: Workspace, draft: Draft) -> int:
-    """The latest of now, the parents' plus 1 µs and the entries' plus 1 µs."""
+    """Latest of now, the parents' time plus 1 µs, and the entries' time plus 1 µs."""
     now = workspace.now()
     sources = [*draft.parents, *draft.taken_from]
     after = [to_micros(source.written_at) + 1 for source in sources]
     written_at = max(now, draft.newest_entry + 1, *after)
     if written_at - now > AHEAD:
         raise ClockSkew(
-            f"this commit stands on something written at {from_micros(written_at):%F %T} UTC, "
-            f"which is in the future: this machine's clock says {from_micros(now):%F %T}",
-            hint="set the clock right, then commit again; the changes are still staged",
+            f"this commit depends on data written at {from_micros(written_at):%F %T} UTC, "
+            f"in the future: the clock of this machine says {from_micros(now):%F %T}",
+            hint="correct the clock, then commit again; the changes are still staged",
         )
     return written_at
 
 
 def _check_clock(workspace: Workspace, draft: Draft) -> None:
-    """Compare the local clock with the storage's, by the object that was written last.
+    """Compare the local clock with the storage's, using the last written object.
 
-    The object was written after the draft was begun and before now, however long that took.
+    The object was written after the draft was begun and before now, however long the write took.
     """
     stored = workspace.storage.head(draft.metarange).last_modified
     now = workspace.clock.now()
     if not draft.begun_at - CLOCK_TOLERANCE <= stored <= now + CLOCK_TOLERANCE:
         raise ClockSkew(
-            f"this machine's clock says {now:%F %T} UTC and the storage's {stored:%F %T}; "
-            "they may differ by five minutes",
-            hint="set the clock right, then commit again; the changes are still staged",
+            f"the clock of this machine says {now:%F %T} UTC, that of the storage {stored:%F %T}; "
+            "at most five minutes of difference are allowed",
+            hint="correct the clock, then commit again; the changes are still staged",
         )
 
 
 def _taken(
-    connection: Connection, asked: Sequence[tuple[int, int]], branch: str
+    connection: Connection, tokens: Sequence[tuple[int, int]], branch: str
 ) -> TransactionFailed:
     query = select(staging_tokens.c.commit_id).where(
-        staging_tokens.c.id.in_([token for token, _ in asked]),
+        staging_tokens.c.id.in_([token for token, _ in tokens]),
         staging_tokens.c.commit_id.is_not(None),
     )
     taker = connection.execute(query.limit(1)).scalar()
@@ -273,5 +275,5 @@ def _taken(
         )
     return TransactionFailed(
         f"the changes on {branch} were reset, or the branch was deleted, during the commit",
-        hint="stage them again if they are still wanted",
+        hint="stage them again if they are still needed",
     )

@@ -1,9 +1,9 @@
-"""Leases: marks that a commit is in use, so that nothing it needs is collected.
+"""Leases: marks of commits in use, protecting everything they need from collection.
 
-A lease is a row: holder, when it was refreshed, how long it is valid. All instances judge it by
-the database's clock. Taking and renewing lock the commit, and condemning updates the same row: a
-lease and a condemned commit exclude each other. A lapsed lease cannot be renewed, because its
-commit may have been judged without it.
+A lease is a row with holder, time of refresh and length. All instances judge it by the clock of the
+database. Taking and renewing lock the commit, and condemning updates the same row: a lease and a
+condemned commit exclude each other. A lapsed lease cannot be renewed, because a run may have judged
+its commit without it.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """How leases are kept. A holder renews well before the collector may think it dead."""
+    """Times of leases. A holder renews well before the collector may consider it dead."""
 
     refresh: timedelta = SAFETY.lease_refresh
     valid: timedelta = SAFETY.lease_length
-    # What a collector may take between reading the leases and its first delete.
+    # Maximum time of a collector between reading the leases and its first delete.
     budget: timedelta = SAFETY.budget
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class LeaseTimes:
 
 
 def take(workspace: Workspace, ref: str, *, holder: str, length: timedelta) -> Lease:
-    """Take a lease on the commit that a ref names now."""
+    """Take a lease on the current commit of a ref."""
     check_text(holder)
     if not holder:
         raise InvalidInput("a lease needs a holder")
@@ -81,7 +81,7 @@ def take(workspace: Workspace, ref: str, *, holder: str, length: timedelta) -> L
 def hold(
     connection: Connection, workspace: Workspace, commit_id: str, *, holder: str, length: timedelta
 ) -> Lease:
-    """Take a lease on a commit, in a transaction. One that the holder has is never shortened."""
+    """Take a lease on a commit within a transaction. An existing lease is never shortened."""
     reference_lock.share(connection, workspace.repo_uid)
     commits.hold(connection, workspace.repo_uid, [commit_id])
     now = workspace.database.now(connection, workspace.clock)
@@ -90,7 +90,7 @@ def hold(
         & (leases.c.commit_id == commit_id)
         & (leases.c.holder == holder)
     )
-    # One row for a holder and a commit: a newer lease takes the place of the older.
+    # A single row per holder and commit: a newer lease replaces the older.
     until = [now + length]
     for row in connection.execute(select(leases).where(same).with_for_update()):
         older = _lease(row)
@@ -102,7 +102,7 @@ def hold(
 
 
 def renew(database: Database, clock: Clock, repo_uid: str, lease_id: str) -> Lease:
-    """Make a lease valid for its length from now on."""
+    """Renew a lease for its length from now on."""
 
     def work(connection: Connection) -> Lease:
         row = connection.execute(
@@ -114,7 +114,7 @@ def renew(database: Database, clock: Clock, repo_uid: str, lease_id: str) -> Lea
         if row is None or not _lease(row).valid_at(now):
             raise LeaseLapsed(
                 f"the lease {lease_id} lapsed and cannot be renewed",
-                hint="take a new one; that checks that the commit is still there",
+                hint="take a new lease, which checks the commit again",
             )
         commits.hold(connection, repo_uid, [row.commit_id])
         connection.execute(
@@ -126,14 +126,14 @@ def renew(database: Database, clock: Clock, repo_uid: str, lease_id: str) -> Lea
 
 
 def release(database: Database, repo_uid: str, lease_id: str) -> None:
-    """Give a lease back."""
-    mine = delete(leases).where(leases.c.repo_uid == repo_uid, leases.c.id == lease_id)
-    if not database.transact(lambda connection: connection.execute(mine).rowcount):
+    """Release a lease."""
+    statement = delete(leases).where(leases.c.repo_uid == repo_uid, leases.c.id == lease_id)
+    if not database.transact(lambda connection: connection.execute(statement).rowcount):
         raise NotFound(f"there is no lease {lease_id}", hint="see `reclaim lease list`")
 
 
 def list_leases(connection: Connection, repo_uid: str) -> list[Lease]:
-    """All leases of a repository, the oldest first; lapsed ones are among them."""
+    """Return all leases of a repository, oldest first, including lapsed leases."""
     query = select(leases).where(leases.c.repo_uid == repo_uid)
     return [
         _lease(row)
@@ -142,11 +142,11 @@ def list_leases(connection: Connection, repo_uid: str) -> list[Lease]:
 
 
 def list_with_validity(workspace: Workspace) -> list[tuple[Lease, bool]]:
-    """All leases of a repository, and whether each is valid by the database's clock."""
+    """Return all leases of a repository with their validity by the database's clock."""
     with workspace.database.read() as connection:
         now = workspace.database.now(connection, workspace.clock)
-        every = list_leases(connection, workspace.repo_uid)
-    return [(lease, lease.valid_at(now)) for lease in every]
+        listed = list_leases(connection, workspace.repo_uid)
+    return [(lease, lease.valid_at(now)) for lease in listed]
 
 
 def _lease(row: Any) -> Lease:
@@ -171,7 +171,7 @@ def _values(lease: Lease) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class OwnLease:
-    """A lease of this process, and until when it can be sure of it."""
+    """Lease of this process, and the time until which it is certainly respected."""
 
     repo_uid: str
     lease: Lease
@@ -181,23 +181,25 @@ class OwnLease:
 
 
 class LeaseHandle:
-    """One reader's use of a lease. It ends when it is closed, or by itself as garbage."""
+    """A reader's use of a lease, until it is closed or garbage collected by Python."""
 
     def __init__(self, leases: CommitLeases, held: OwnLease) -> None:
         self._leases = leases
         self._held = held
-        # Garbage can be collected in the middle of any transaction, where the database must not
-        # be asked for another: the end is only noted, and the renewal sees to the rest.
-        self._unused = weakref.finalize(self, leases.renewal.soon, partial(leases.end_use, held))
+        # Python may collect garbage in the middle of any transaction, where no other may begin.
+        # So the end of use is only recorded here; the renewal thread releases the lease.
+        self._unused = weakref.finalize(
+            self, leases.renewal.run_soon, partial(leases.end_use, held)
+        )
         self._unused.atexit = False
 
     @property
     def commit(self) -> str:
-        """The commit that is held."""
+        """Commit protected by the lease."""
         return self._held.lease.snapshot
 
     def check(self) -> None:
-        """Fail once the holder can no longer be sure that the collector respects its lease."""
+        """Fail once the holder cannot be sure of the lease any more."""
         self._leases.check(self._held)
 
     def close(self) -> None:
@@ -206,7 +208,7 @@ class LeaseHandle:
 
 
 class CommitLeases:
-    """The leases of one instance: one for each commit that it reads, renewed in the background."""
+    """Leases of an instance: one for each commit it reads, renewed in the background."""
 
     def __init__(self, database: Database, clock: Clock, instance: str) -> None:
         self._database = database
@@ -219,17 +221,16 @@ class CommitLeases:
         self.times = LeaseTimes()
 
     def open(self, workspace: Workspace, ref: str) -> LeaseHandle:
-        """Hold the commit that a ref names now, until the use of it ends."""
+        """Take a lease on the current commit of a ref, until its use ends."""
         with self._lock:
             held = self._take(workspace, ref)
             held.uses += 1
             return LeaseHandle(self, held)
 
     def open_if_writable(self, workspace: Workspace, ref: str) -> LeaseHandle:
-        """The same; of a database that cannot be written, the commit without a lease on it.
+        """Like ``open``; without a lease if the database cannot be written.
 
-        That is one that is read-only, or whose disk is full. A connection that was lost is not a
-        reason.
+        This is the case for a read-only database or a full disk, but not for a lost connection.
         """
         try:
             return self.open(workspace, ref)
@@ -246,7 +247,7 @@ class CommitLeases:
 
     @contextmanager
     def hold(self, workspace: Workspace, ref: str) -> Iterator[LeaseHandle]:
-        """Hold a commit for as long as the block runs."""
+        """Keep a lease on a commit during the block."""
         use = self.open(workspace, ref)
         try:
             yield use
@@ -254,9 +255,9 @@ class CommitLeases:
             use.close()
 
     def check(self, held: OwnLease) -> None:
-        """Fail once the holder can no longer be sure that the collector respects its lease.
+        """Fail once the holder cannot be sure that the collector respects its lease.
 
-        A holder that could not renew stops itself here, before anyone may assume it dead.
+        A holder that could not renew stops here, before any instance may assume it dead.
         """
         if held.lost is not None:
             raise held.lost
@@ -267,7 +268,7 @@ class CommitLeases:
             )
 
     def renew(self) -> None:
-        """Renew every lease; one that is lost says so at its next use."""
+        """Renew every lease; the next use of a lost lease fails."""
         with self._lock:
             for held in list(self._held.values()):
                 sure_until = self._sure_until()
@@ -275,14 +276,14 @@ class CommitLeases:
                     held.lease = renew(self._database, self._clock, held.repo_uid, held.lease.id)
                     held.sure_until = sure_until
                 except (Unavailable, commits.BeingCollected) as error:
-                    # The database may come back, or the run release the commit, for which this
-                    # very lease is a reason; the next try will tell.
-                    log.warning("lease %s could not be renewed: %s", held.lease.id, error)
+                    # The database may recover, or the run may release the commit because of this
+                    # lease; the next attempt will show.
+                    log.warning("could not renew lease %s: %s", held.lease.id, error)
                 except ReclaimError as error:
                     held.lost = error
 
     def end_use(self, held: OwnLease) -> None:
-        """Give a lease back with its last use."""
+        """Release a lease with its last use."""
         with self._lock:
             held.uses -= 1
             key = (held.repo_uid, held.lease.snapshot)
@@ -291,11 +292,11 @@ class CommitLeases:
                 try:
                     release(self._database, held.repo_uid, held.lease.id)
                 except ReclaimError as error:
-                    # Harmless: a lease only keeps things, and it lapses by itself.
-                    log.warning("lease %s was not released: %s", held.lease.id, error)
+                    # Harmless: a lease only protects, and it lapses by itself.
+                    log.warning("could not release lease %s: %s", held.lease.id, error)
 
     def close(self) -> None:
-        """Give all leases back in one transaction. Who still reads by one of them must stop."""
+        """Release all leases in a single transaction. Their readers must stop."""
         self.renewal.close()
         with self._lock:
             if not self._held:
@@ -306,11 +307,11 @@ class CommitLeases:
                     hint="open the catalog again",
                 )
             self._held.clear()
-            mine = delete(leases).where(leases.c.holder == self._instance)
+            statement = delete(leases).where(leases.c.holder == self._instance)
             try:
-                self._database.transact(lambda connection: connection.execute(mine))
+                self._database.transact(lambda connection: connection.execute(statement))
             except ReclaimError as error:
-                log.warning("leases of %s were not released: %s", self._instance, error)
+                log.warning("could not release leases of %s: %s", self._instance, error)
 
     def _take(self, workspace: Workspace, ref: str) -> OwnLease:
         with self._database.read() as connection:
@@ -325,5 +326,5 @@ class CommitLeases:
         return held
 
     def _sure_until(self) -> datetime:
-        """Counted from before the request, so that it errs on the early side."""
+        """End of certainty, counted from before the request and therefore early."""
         return self._clock.now() + self.times.valid - self.times.budget

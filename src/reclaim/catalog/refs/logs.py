@@ -1,7 +1,7 @@
-"""The log in pages, all of them of one history.
+"""Log in pages, all from the same history.
 
-A page is told where the last one ended and which version the history had then. An edit of the
-history changes the version, so a reader gets one history or a conflict, never a mixture.
+A page token contains the last commit of the page and the version of the history. An edit of the
+history changes the version, so readers get a single history or a conflict, never a mixture.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from reclaim.errors import Conflict, InvalidInput
 def page(
     connection: Connection, repo_uid: str, ref: str, after: str, limit: int
 ) -> tuple[list[Commit], str]:
-    """A page of the log of a ref, and what to pass on for the next one."""
+    """Return a page of the log of a ref, and the token for the next page."""
     if limit < 1:
-        raise InvalidInput("a page must have room for at least one commit")
+        raise InvalidInput("the limit of a page must be at least 1")
     query = select(repositories.c.history_version).where(repositories.c.uid == repo_uid)
     version = str(connection.execute(query).scalar_one())
     tip_id, last = ref, ""
     if after:
-        seen, _, rest = after.partition(".")
-        tip_id, _, last = rest.partition(".")
+        seen, _, location = after.partition(".")
+        tip_id, _, last = location.partition(".")
         if not last:
             raise InvalidInput(f"{after!r} is not the end of a page of the log")
         if seen != version:
@@ -39,6 +39,6 @@ def page(
     walked = commits.walk(connection, repo_uid, tip)
     if last:
         walked = islice(dropwhile(lambda commit: commit.id != last, walked), 1, None)
-    found = list(islice(walked, limit + 1))
-    more = f"{version}.{tip.id}.{found[limit - 1].id}" if len(found) > limit else ""
-    return found[:limit], more
+    listed = list(islice(walked, limit + 1))
+    more = f"{version}.{tip.id}.{listed[limit - 1].id}" if len(listed) > limit else ""
+    return listed[:limit], more

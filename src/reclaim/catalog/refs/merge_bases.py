@@ -1,9 +1,9 @@
-"""Merge bases: where two lines of history met last.
+"""Merge bases: the newest common commit of two lines of history.
 
-An expiration replaces parents, and what is found through such a commit need not be where the two
-lines met: the commits in between may be the ones that it took out. But what it took out is noted
-(``run_edits``), and rows of commits stay when their contents go. So the history as it was written
-is asked as well, and a base is trusted if that has the same one (decision 0038).
+An expiration replaces parents, so a base found through an edited commit may not be where the lines
+diverged: the commits in between may have been removed. But edits are recorded (``run_edits``), and
+rows of commits stay when their contents are deleted. The original history is therefore checked as
+well, and a base is trusted if it is also the base there (decision 0038).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from reclaim.catalog.refs.commits import Commit, get, missing, scan
 from reclaim.clock import to_micros
 
 Sides = dict[str, set[str]]
-"""The sides that reach a commit, by its id."""
+"""Sides reaching a commit, by its id."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergeBase:
-    """The newest commit that both sides reach.
+    """Newest commit reached by both sides.
 
-    It cannot be ``trusted`` when the newest one may have been taken out of the history: changes
-    between the two would be forgotten.
+    It is not ``trusted`` if the true base may have been removed from the history: changes between
+    the two would be lost.
     """
 
     commit: Commit | None
@@ -37,7 +37,7 @@ class MergeBase:
 
 
 def merge_base(connection: Connection, repo_uid: str, left: Commit, right: Commit) -> MergeBase:
-    """Where two lines of history met last."""
+    """Return the merge base of two commits."""
     sides = _begin(left, right)
     edited = False
     base: Commit | None = None
@@ -65,9 +65,9 @@ def merge_base(connection: Connection, repo_uid: str, left: Commit, right: Commi
 def _find_as_written(
     connection: Connection, repo_uid: str, left: Commit, right: Commit
 ) -> str | None:
-    """The base in the history as it was written, if it is known and some side still reaches it.
+    """Merge base in the original history, if known and still reached by a side.
 
-    What no side reaches may be collected at any time, or is.
+    Commits reached by no side may be collected at any time.
     """
     written = _read_written_parents(connection, repo_uid)
     sides = _begin(left, right)
@@ -112,10 +112,10 @@ def _pass_on(sides: Sides, parents: Sequence[str], reached: set[str]) -> None:
 
 
 def _written_parents(row: Any, written: Mapping[str, str]) -> Sequence[str] | None:
-    """The parents that a commit was written with; None if that is not known.
+    """Original parents of a commit; None if unknown.
 
-    Earlier versions emptied the parents of a collected commit, and noted nothing where an undo
-    ended a history at commits that were gone.
+    Earlier versions emptied the parents of a collected commit, and recorded nothing where an undo
+    ended a history at missing commits.
     """
     text = written.get(row.id, "") if row.marked else row.parents
     parents: Sequence[str] | None = json.loads(text) if text else None
@@ -123,7 +123,7 @@ def _written_parents(row: Any, written: Mapping[str, str]) -> Sequence[str] | No
 
 
 def _read_written_parents(connection: Connection, repo_uid: str) -> Mapping[str, str]:
-    """The parents of commits before the first edit of each; "" where two runs tell others."""
+    """Parents of commits before the first edit of each; "" where runs disagree."""
     query = (
         select(run_edits.c.commit_id, run_edits.c.old_parents)
         .join(runs, runs.c.id == run_edits.c.run_id)

@@ -1,7 +1,7 @@
 """Merge and revert: three-way, path by path.
 
-A path that only one side changed since the base takes that side; a path that both changed to
-different contents is a conflict, which is an error unless a side was chosen.
+A path changed by a single side since the base takes this side. A path changed differently by both
+sides is a conflict, which is an error unless a side was chosen.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reclaim.catalog.refs.committing import Draft, Note, land
 from reclaim.catalog.refs.merge_bases import MergeBase, merge_base
 from reclaim.catalog.refs.reading import tree_of
 from reclaim.catalog.staging import staged_rows, tokens
-from reclaim.catalog.staging.partitions import Partition, count
+from reclaim.catalog.staging.partitions import Partition, advance_epoch
 from reclaim.catalog.staging.tokens import View, ViewChanged
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import (
@@ -40,7 +40,7 @@ NAMED_CONFLICTS = 20
 
 
 class Side(StrEnum):
-    """Which side wins a conflict."""
+    """Side that wins a conflict."""
 
     SOURCE = "source"
     TARGET = "target"
@@ -49,9 +49,9 @@ class Side(StrEnum):
 def merge(
     workspace: Workspace, source_ref: str, branch: str, note: Note, prefer: Side | None = None
 ) -> Commit:
-    """Merge what a ref has committed into a branch.
+    """Merge the commits of a ref into a branch.
 
-    Returns the branch's head unchanged when it contains the source already.
+    Returns the branch's head unchanged if it already contains the source.
     """
 
     def attempt() -> Commit:
@@ -73,7 +73,7 @@ def merge(
 def revert(
     workspace: Workspace, branch: str, ref: str, note: Note, parent: int | None = None
 ) -> Commit:
-    """Commit the opposite of what a commit changed against its parent."""
+    """Create a commit reverting another commit's changes against its parent."""
 
     def attempt() -> Commit:
         with workspace.database.read() as connection:
@@ -113,16 +113,16 @@ def _clean_head(connection: Connection, workspace: Workspace, branch: str) -> tu
 
 def _reverted_parent(undone: Commit, parent: int | None) -> str:
     if not undone.parents:
-        raise InvalidInput(f"commit {undone.id} is the first one and cannot be reverted")
+        raise InvalidInput(f"commit {undone.id} is the root commit and cannot be reverted")
     if undone.marked:
         raise InvalidInput(
             f"the parents of commit {undone.id} were replaced by an expiration, "
-            "so what it changed is not known any more",
+            "so its changes are no longer known",
             hint="restore single objects with `reclaim cp` from an older commit instead",
         )
     if parent is None and len(undone.parents) > 1:
         raise InvalidInput(
-            f"commit {undone.id} is a merge", hint="say against which parent with --parent N"
+            f"commit {undone.id} is a merge", hint="select the parent with --parent N"
         )
     number = 1 if parent is None else parent
     if not 1 <= number <= len(undone.parents):
@@ -166,19 +166,19 @@ def _land(
 
 @contextmanager
 def _announced(workspace: Workspace, view: View, partition: Partition) -> Iterator[View]:
-    """Say on the branch which partition is being written into, and count an epoch for it.
+    """Record on the branch the partition being written, and count an epoch for it.
 
-    A commit says so with the changes that it seals; here there are none.
+    A commit records it with the sealed changes; a merge has none.
     """
 
     def announce(connection: Connection) -> tuple[View, int]:
-        epoch = count(connection, partition)
+        epoch = advance_epoch(connection, partition)
         tokens.lock_view(connection, view, exclusive=True)
         return tokens.announce(connection, view, partition.id), epoch
 
     announced, epoch = workspace.database.transact(announce)
     try:
-        workspace.partitions.leave(partition, epoch)
+        workspace.partitions.write_epoch_marker(partition, epoch)
         yield announced
     except ReclaimError:
         with suppress(ReclaimError):
@@ -189,7 +189,7 @@ def _announced(workspace: Workspace, view: View, partition: Partition) -> Iterat
 
 
 class _Combination:
-    """The changes of a source since a base, laid over a target."""
+    """Changes of a source since a base, applied to a target."""
 
     def __init__(
         self,
@@ -208,12 +208,12 @@ class _Combination:
         self.changed = 0
 
     def changes(self) -> Iterator[tuple[Any, ...]]:
-        """The changes to make to the target, in path order.
+        """Yield the changes to the target, in path order.
 
-        After an unresolved conflict nothing more is yielded, but all conflicts are counted;
+        After an unresolved conflict no more changes are yielded, but all conflicts are counted;
         ``check`` then fails.
         """
-        for path, wanted, conflict in self._wanted():
+        for path, entry, conflict in self._wanted():
             if conflict and self._prefer is None:
                 self._conflict_count += 1
                 if len(self._conflicts) < NAMED_CONFLICTS:
@@ -222,7 +222,7 @@ class _Combination:
                 continue
             elif not self._conflict_count:
                 self.changed += 1
-                yield wanted.values() if wanted else (path, None, 0, 0, "", "", "")
+                yield entry.values() if entry else (path, None, 0, 0, "", "", "")
 
     def check(self) -> None:
         if not self._conflict_count:
@@ -231,15 +231,15 @@ class _Combination:
         more = f" and {self._conflict_count - 5} more" if self._conflict_count > 5 else ""
         raise MergeConflict(
             f"{self._conflict_count} path(s) changed on both sides: {named}{more}",
-            hint="choose a side with --prefer source or --prefer target, or make them agree first",
+            hint="choose a side with --prefer source or --prefer target, or resolve them first",
             count=self._conflict_count,
             paths=self._conflicts,
         )
 
     def _wanted(self) -> Iterator[tuple[str, Entry | None, bool]]:
-        """Each path that the source would change: what it becomes, and whether that conflicts."""
+        """Each path changed by the source: its new entry, and whether it conflicts."""
         if self._base is None:
-            # Without a base to trust, any difference may be a change of either side.
+            # Without a trusted base, any difference may be a change of either side.
             for change in diff(self.target, self.source):
                 yield change.path, change.after, True
             return
@@ -253,10 +253,10 @@ class _Combination:
 def _paired(
     theirs: Iterator[Change], base: Tree, target: Tree
 ) -> Iterator[tuple[Change, Change | None]]:
-    """The source's changes, each with the target's change of the same path."""
+    """Yield the source's changes, each with the target's change of the same path."""
     ours = diff(base, target)
-    mine = next(ours, None)
+    own = next(ours, None)
     for change in theirs:
-        while mine is not None and mine.path < change.path:
-            mine = next(ours, None)
-        yield change, mine if mine is not None and mine.path == change.path else None
+        while own is not None and own.path < change.path:
+            own = next(ours, None)
+        yield change, own if own is not None and own.path == change.path else None

@@ -1,7 +1,7 @@
-"""Moments in ref expressions: ``main@2026-10-01`` names the commit of that time.
+"""Times in ref expressions: ``main@2026-10-01`` is the commit at the end of this day.
 
-A moment is as long as it is written precisely: a day, a minute or a second, to its end. So a
-commit that a log shows with a time is found by that time. Without an offset it is in UTC.
+A moment covers the day, minute or second it names, to its end, so a commit can be found by its time
+in a log. Times without an offset are in UTC.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOMENT = re.compile(
 
 
 def end_of(text: str) -> datetime:
-    """The first instant after the day, minute or second that a text names."""
+    """Return the first instant after the day, minute or second of a text."""
     parts = _MOMENT.fullmatch(text)
     try:
         if parts is None:
@@ -31,7 +31,7 @@ def end_of(text: str) -> datetime:
     except (ValueError, OverflowError):
         raise InvalidInput(
             f"{text!r} is not a time",
-            hint="write REF@2026-10-31 or REF@2026-10-31T12:00:00Z; without an offset it is in UTC",
+            hint="use REF@2026-10-31 or REF@2026-10-31T12:00:00Z; without an offset it is in UTC",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Reading a ref: staged changes laid over the tree of a commit."""
+"""Reading of refs: staged changes over the tree of a commit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_FETCHED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RefContents:
-    """The contents of a ref: the tree of a commit and, on a branch, the tokens over it."""
+    """Contents of a ref: the tree of a commit and, on a branch, the staging tokens over it."""
 
     commit: Commit
     tree: Tree
@@ -76,7 +76,7 @@ def _overlay(committed: Iterator[Entry], staged: Iterator[Any]) -> Iterator[Entr
 
 
 def scene(connection: Connection, workspace: Workspace, ref: str) -> RefContents:
-    """The contents of a ref now: a branch with its staged changes, anything else as committed."""
+    """Current contents of a ref: a branch with its staged changes, others as committed."""
     staged: tuple[int, ...] = ()
     with suppress(NotFound):
         staged = tokens.read_view(connection, workspace.repo_uid, ref).tokens
@@ -91,7 +91,7 @@ def tree_of(workspace: Workspace, commit: Commit) -> Tree:
 
 
 class CommitTree(Tree):
-    """A tree that knows its commit, and so why a range of it may be missing."""
+    """Tree with its commit, to explain a missing range."""
 
     def __init__(self, workspace: Workspace, commit: Commit) -> None:
         super().__init__(workspace.containers.tree(commit.metarange).ranges, workspace.containers)
@@ -105,7 +105,7 @@ class CommitTree(Tree):
 
 @contextmanager
 def gone_if_collected(workspace: Workspace, commit: Commit) -> Iterator[None]:
-    """Where something is missing, look whether the commit was condemned since it was read."""
+    """On a missing container, check whether the commit has been condemned since it was read."""
     try:
         yield
     except Corrupt as error:
@@ -118,9 +118,9 @@ def gone_if_collected(workspace: Workspace, commit: Commit) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A piece of a listing: entries and common prefixes in order.
+    """Page of a listing: entries and common prefixes in order.
 
-    ``after`` is what to pass on for the next piece; it is empty on the last one.
+    ``after`` is the token for the next page; empty on the last page.
     """
 
     entries: list[Entry]
@@ -129,11 +129,11 @@ class Page:
 
 
 class RefReader:
-    """Reads what a ref shows. A branch shows its uncommitted changes too.
+    """Reader for a ref. A branch includes its uncommitted changes.
 
-    A branch is read as it is at each call. With ``leases``, the first read of anything else opens
-    its commit: from then on that commit is read, and it is held until the reader is garbage or
-    the catalog is closed.
+    A branch is read in its current state at each call. With ``leases``, the first read of any other
+    ref takes a lease on its commit; later reads use the same commit. The lease ends when the reader
+    is garbage collected or the catalog is closed.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class RefReader:
         return self._find(path)[1]
 
     def exists(self, path: str) -> bool:
-        """Whether there is an entry at a path."""
+        """Whether an entry exists at a path."""
         try:
             self.stat(path)
         except NotFound:
@@ -176,13 +176,13 @@ class RefReader:
         return ObjectReader(self, *self._find(path))
 
     def stream(self, path: str) -> Iterator[bytes]:
-        """The bytes of an object in pieces, for objects that need not fit in memory."""
+        """Yield the bytes of an object in pieces, for objects larger than memory."""
         yield from self._stream(*self._find(path))
 
     def stream_verified(self, path: str) -> tuple[Entry, Iterator[bytes]]:
-        """An entry and its bytes in pieces, which end in ``Corrupt`` if they are not its own.
+        """Return an entry and its bytes in pieces; corrupt bytes raise ``Corrupt`` at the end.
 
-        Without a checksum that is known (``checksums.is_known``) only the size is compared.
+        Without a supported checksum (``checksums.is_known``) only the size is compared.
         """
         commit, entry = self._find(path)
         pieces = checksums.compared(
@@ -228,16 +228,16 @@ class RefReader:
     def list(
         self, prefix: str = "", *, delimiter: str = "", after: str = "", limit: int = PAGE
     ) -> Page:
-        """One page of a listing; ``entries`` iterates over all of it.
+        """Return a page of a listing; ``entries`` iterates over the whole listing.
 
-        With a ``delimiter`` (usually ``/``) everything below the next one is rolled up into a
-        common prefix. Pass a page's ``after`` to get the page that follows it.
+        With a ``delimiter`` (usually ``/``), paths are grouped by the part up to its next
+        occurrence. Pass a page's ``after`` to get the next page.
         """
         check_prefix(prefix)
         check_text(after)
         check_prefix(delimiter.replace("/", ""))
         if limit < 1:
-            raise InvalidInput("a page must have room for at least one entry")
+            raise InvalidInput("the limit of a page must be at least 1")
         with self._shown() as (connection, shown):
             return _page(connection, shown, prefix, delimiter, after, limit)
 
@@ -252,7 +252,7 @@ class RefReader:
             after = page.after
 
     def expired(self, entries: Iterable[Entry]) -> Mapping[str, ExpiredBy]:
-        """Those of some entries whose bytes a lifecycle rule took, by address."""
+        """Return the given entries with bytes deleted by a lifecycle rule, by address."""
         owned = {entry.address for entry in entries if entry.owned}
         with self._workspace.database.read() as connection:
             return claims.find_expired(connection, owned)
@@ -269,7 +269,7 @@ class RefReader:
 
     @contextmanager
     def _shown(self) -> Iterator[tuple[Connection, RefContents]]:
-        """The contents shown now, and the snapshot of the database that they are read from."""
+        """Current contents, with the database snapshot they are read from."""
         self._open()
         self._check()
         ref = self._use.commit if self._use is not None else self.ref
@@ -319,8 +319,8 @@ def _page(
         # One more than asked for says whether there is another page.
         fetch = min(limit + 1, MOST_FETCHED)
         listed = shown.entries(connection, prefix=prefix, start=start, fetch=fetch)
-        found = list(islice(listed, limit + 1))
-        return Page(found[:limit], [], found[limit - 1].path if len(found) > limit else "")
+        page = list(islice(listed, limit + 1))
+        return Page(page[:limit], [], page[limit - 1].path if len(page) > limit else "")
     while True:
         rolled = None
         for entry in shown.entries(connection, prefix=prefix, start=start):
@@ -339,7 +339,7 @@ def _page(
 
 
 def _next_after(after: str, prefix: str, delimiter: str) -> str:
-    """The least start that leaves out ``after`` and, if that was a common prefix, all below it."""
+    """Smallest start after ``after`` and, for a common prefix, after everything below it."""
     if not after:
         return ""
     if _common_prefix(after, prefix, delimiter) == after:

@@ -1,4 +1,4 @@
-"""Branches and tags. They share one namespace, and none may name a condemned commit."""
+"""Branches and tags. They share a namespace and never name a condemned commit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reclaim.model import RefKind
 
 @dataclass(frozen=True, slots=True)
 class NamedRef:
-    """A branch or a tag, as a listing shows it."""
+    """Branch or tag in a listing."""
 
     name: str
     kind: RefKind
@@ -53,23 +53,23 @@ def _tag(row: Row[Any]) -> NamedRef:
 
 
 def list_all(connection: Connection, repo_uid: str, default: str) -> list[NamedRef]:
-    """Branches, then tags; of a deleted repository none."""
-    found = select(branches).where(branches.c.repo_uid == repo_uid).order_by(branches.c.name)
+    """Return branches, then tags; none for a deleted repository."""
+    heads = select(branches).where(branches.c.repo_uid == repo_uid).order_by(branches.c.name)
     marks = select(tags).where(tags.c.repo_uid == repo_uid).order_by(tags.c.name)
     return [
-        *(_branch(row, default) for row in connection.execute(found)),
+        *(_branch(row, default) for row in connection.execute(heads)),
         *(_tag(row) for row in connection.execute(marks)),
     ]
 
 
 def create_branch(workspace: Workspace, name: str, source_ref: str) -> str:
-    """Make a branch at a commit; returns the commit's id."""
+    """Create a branch at a commit; return the commit's id."""
     check_ref_name(name, "branch")
     return _name_commit(workspace, name, source_ref, insert_branch)
 
 
 def insert_branch(connection: Connection, repo_uid: str, name: str, head: str, now: int) -> None:
-    """Insert a branch with an empty staging area. The commit must be held."""
+    """Insert a branch with an empty staging area. The caller must hold the commit."""
     uid = new_uid()
     token = tokens.new_token(connection, repo_uid, uid)
     connection.execute(
@@ -80,7 +80,7 @@ def insert_branch(connection: Connection, repo_uid: str, name: str, head: str, n
 
 
 def delete_branch(workspace: Workspace, name: str) -> None:
-    """Delete a branch and drop what it has staged. Its commits stay until they are collected."""
+    """Delete a branch and its staged changes. Its commits stay until they are collected."""
 
     def work(connection: Connection) -> None:
         default = select(repositories.c.default_branch).where(
@@ -90,7 +90,7 @@ def delete_branch(workspace: Workspace, name: str) -> None:
         if connection.execute(default).scalar_one() == name:
             raise Conflict(
                 f"{name} is the default branch and cannot be deleted",
-                hint="delete the repository if all of it should go",
+                hint="to delete everything, delete the repository",
             )
         tokens.drop_all(connection, view, reopen=False)
         connection.execute(delete(branches).where(branches.c.uid == view.uid))
@@ -99,13 +99,13 @@ def delete_branch(workspace: Workspace, name: str) -> None:
 
 
 def create_tag(workspace: Workspace, name: str, ref: str) -> str:
-    """Give a commit a name that does not move; returns the commit's id."""
+    """Create a tag; return the commit's id."""
     check_ref_name(name, "tag")
     return _name_commit(workspace, name, ref, insert_tag)
 
 
 def insert_tag(connection: Connection, repo_uid: str, name: str, commit: str, now: int) -> None:
-    """Insert a tag. The commit must be held."""
+    """Insert a tag. The caller must hold the commit."""
     connection.execute(
         insert(tags).values(repo_uid=repo_uid, name=name, commit_id=commit, created_at=now)
     )
@@ -125,7 +125,7 @@ def _name_commit(
     ref: str,
     insert_ref: Callable[[Connection, str, str, str, int], None],
 ) -> str:
-    """Give the commit that a ref names a new name, under the locks that this takes."""
+    """Name the commit of a ref, under the necessary locks."""
 
     def work(connection: Connection) -> str:
         _lock_names(connection, workspace.repo_uid, name)
@@ -138,19 +138,19 @@ def _name_commit(
 
 
 def _lock_names(connection: Connection, repo_uid: str, name: str) -> None:
-    """Fail if a branch or a tag has this name; nobody else can take it meanwhile."""
+    """Fail if a branch or a tag has this name; lock the name against others."""
     check_repository(connection, repo_uid, lock=True)
     for table, kind in ((branches, "branch"), (tags, "tag")):
         query = select(table.c.name).where(table.c.repo_uid == repo_uid, table.c.name == name)
         if connection.execute(query).first() is not None:
-            raise AlreadyExists(f"there is a {kind} {name!r} already", hint="choose another name")
+            raise AlreadyExists(f"{kind} {name!r} already exists", hint="choose another name")
 
 
 def check_repository(connection: Connection, repo_uid: str, *, lock: bool = False) -> None:
     """Fail if a repository was deleted; with ``lock`` it cannot be deleted meanwhile.
 
-    Whoever makes a branch or a tag takes that lock: it is the one that all who make references
-    share (``reference_lock``), and nobody else's reference is made meanwhile.
+    Creating a branch or a tag takes this lock. It is also the lock shared by everything that
+    creates references (``reference_lock``), so no other reference is created meanwhile.
     """
     query = select(repositories.c.uid).where(
         repositories.c.uid == repo_uid, repositories.c.deleted_at.is_(None)

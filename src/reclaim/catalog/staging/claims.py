@@ -1,8 +1,9 @@
-"""Claims as those see them who read entries or refer to their bytes.
+"""Claims as seen by readers of entries and by writers of references.
 
-A lifecycle run *claims* addresses that live commits refer to before it takes their bytes: first
-provisionally, and it may still find one needed; once the claim is promoted they are gone for
-everybody. How claims are made and promoted is in ``collection.claimed_addresses``.
+A lifecycle run *claims* addresses referenced by live commits before deleting their bytes. The claim
+is provisional at first, while the run may still find an address needed; once promoted, the
+addresses are gone for everybody. ``collection.condemn.claimed_addresses`` makes and promotes
+claims.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from reclaim.errors import Conflict, Gone
 
 
 class ExpiredBy(NamedTuple):
-    """The run that took an object's bytes, and the rules that it took them by."""
+    """Run that deleted an object's bytes, and its rules."""
 
     run: str
     rule: str
 
 
 def check_unclaimed(connection: Connection, address: str) -> None:
-    """Refuse another reference to bytes that a run takes, or may be about to take.
+    """Refuse another reference to bytes claimed by a run.
 
-    Whoever calls this shares the lock of references (``reference_lock``). So the claim that a run
-    relies on is either seen here, or the run sees the reference.
+    The caller must share the reference lock (``reference_lock``), so either the claim is visible
+    here or the run sees the reference.
     """
     query = _claimed(ClaimState.PROVISIONAL, ClaimState.PROMOTED)
     row = connection.execute(query.where(claimed_addresses.c.address == address)).first()
@@ -37,23 +38,21 @@ def check_unclaimed(connection: Connection, address: str) -> None:
     if row.state == ClaimState.PROMOTED:
         raise gone(address, ExpiredBy(row.run_id, row.rule))
     raise Conflict(
-        f"{address} is being looked at by the lifecycle run {row.run_id}, which may take it "
-        f"({row.rule})",
-        hint="try again when that run has ended; if it died, `reclaim clean` takes back what it "
-        "claimed",
+        f"{address} is claimed by lifecycle run {row.run_id}, which may delete it ({row.rule})",
+        hint="try again when that run has ended; if it died, `reclaim clean` releases its claims",
         run=row.run_id,
         rule=row.rule,
     )
 
 
 def taken(connection: Connection, path: str, address: str) -> Gone | None:
-    """Why an entry's bytes are not there, if a rule took them."""
+    """Reason why an entry's bytes are missing, if a rule deleted them."""
     expired = find_expired(connection, [address]).get(address)
     return None if expired is None else gone(path, expired)
 
 
 def find_expired(connection: Connection, addresses: Collection[str]) -> Mapping[str, ExpiredBy]:
-    """Those of the addresses whose bytes rules took, or are taking."""
+    """Return the addresses with bytes deleted, or being deleted, by rules."""
     if not addresses:
         return {}
     query = _claimed(ClaimState.PROMOTED).where(
@@ -62,11 +61,11 @@ def find_expired(connection: Connection, addresses: Collection[str]) -> Mapping[
     return {row.address: ExpiredBy(row.run_id, row.rule) for row in connection.execute(query)}
 
 
-def gone(what: str, expired: ExpiredBy) -> Gone:
-    """The error for something whose bytes a rule took."""
+def gone(subject: str, expired: ExpiredBy) -> Gone:
+    """Error for an object whose bytes a rule deleted."""
     return Gone(
-        f"{what} expired: lifecycle run {expired.run} took its data ({expired.rule})",
-        hint=f"if that run moved it to quarantine, bring it back with `reclaim undo {expired.run}` "
+        f"{subject} expired: lifecycle run {expired.run} deleted its data ({expired.rule})",
+        hint=f"if that run moved it to quarantine, restore it with `reclaim undo {expired.run}` "
         "until it is purged",
         run=expired.run,
         rule=expired.rule,

@@ -1,9 +1,9 @@
-"""The cleaner: removes the rows of committed and dropped tokens, later and in batches.
+"""Cleaner: removes the rows of committed and dropped tokens, later and in batches.
 
-Rows of a committed token take their ledger rows with them: those addresses now belong to the
-history, and nothing touches them online any more. Rows of a dropped token, and rows that a newer
-token of the same commit shadowed, release their addresses instead. Tokens go oldest first, so
-what shadows a row is still there when the row is looked at.
+Rows of a committed token are removed with their ledger rows: their addresses now belong to the
+history and are never touched online again. Rows of a dropped token, and rows shadowed by a newer
+token of the same commit, release their addresses instead. Tokens are cleaned oldest first, so
+shadowing rows still exist when the shadowed row is cleaned.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BATCH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """Rows and tokens that a cleaning removed, and whether anything is left to clean."""
+    """Number of rows and tokens removed by a cleaning, and whether it is complete."""
 
     rows: int
     tokens: int
@@ -31,7 +31,7 @@ class Cleaned:
 
 
 def clean(database: Database, clock: Clock, repo_uid: str, *, limit: int | None = None) -> Cleaned:
-    """Remove rows that are no longer read, at most ``limit`` of them (all by default)."""
+    """Remove obsolete rows, at most ``limit`` of them (default: all)."""
     rows = tokens = 0
     while limit is None or rows < limit:
         batch = database.transact(
@@ -45,7 +45,7 @@ def clean(database: Database, clock: Clock, repo_uid: str, *, limit: int | None 
 
 
 def _clean_batch(connection: Connection, repo_uid: str, now: int) -> int | None:
-    """Remove one batch of the oldest token; 0 when that token was empty, None when none is left."""
+    """Remove a batch of the oldest token; 0 if it was empty, None if no token is left."""
     oldest = (
         select(staging_tokens)
         .where(
@@ -60,9 +60,9 @@ def _clean_batch(connection: Connection, repo_uid: str, now: int) -> int | None:
     token = connection.execute(oldest).first()
     if token is None:
         return None
-    mine = staged_entries.c.token_id == token.id
+    of_token = staged_entries.c.token_id == token.id
     query = select(staged_entries.c.path, staged_entries.c.address, staged_entries.c.owned)
-    rows = connection.execute(query.where(mine).limit(BATCH)).all()
+    rows = connection.execute(query.where(of_token).limit(BATCH)).all()
     if not rows:
         done = update(staging_tokens).where(staging_tokens.c.id == token.id)
         connection.execute(done.values(cleaned=True))
@@ -74,7 +74,7 @@ def _clean_batch(connection: Connection, repo_uid: str, now: int) -> int | None:
         shadowed = _shadowed(connection, token.id, token.commit_id, paths)
         rule = "overwritten before it was committed"
     cleaned = among(connection, staged_entries.c.path, paths)
-    connection.execute(delete(staged_entries).where(mine, cleaned))
+    connection.execute(delete(staged_entries).where(of_token, cleaned))
     owned = [(row.address, row.path) for row in rows if row.owned]
     landed = [pair for pair in owned if pair[1] not in shadowed]
     lost = [pair for pair in owned if pair[1] in shadowed]
@@ -86,7 +86,7 @@ def _clean_batch(connection: Connection, repo_uid: str, now: int) -> int | None:
 
 
 def _shadowed(connection: Connection, token: int, commit_id: str, paths: list[str]) -> set[str]:
-    """The paths that a newer token of the same commit has too."""
+    """Return the paths also changed by a newer token of the same commit."""
     query = (
         select(staged_entries.c.path)
         .join(staging_tokens, staging_tokens.c.id == staged_entries.c.token_id)

@@ -1,10 +1,9 @@
-"""Delete, copy and move: changes to entries that are visible on a branch.
+"""Delete, copy and move: changes to visible entries of a branch.
 
-What lies below the open token (sealed rows and the tree of the head) is looked up before the
-transaction, because that may read storage; the transaction then checks that the branch is as it
-was seen, and runs again from the start if it is not. The open token's own rows are read and
-locked inside the transaction: a put that happens at the same time comes before or after, never
-in between.
+Entries below the open token (sealed rows and the tree of the head) are read before the transaction,
+because this may access storage. The transaction then checks that the branch is unchanged, and
+starts over otherwise. The open token's own rows are read and locked inside the transaction: a
+concurrent put comes before or after, never in between.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ DELETED = "deleted before it was committed"
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A branch as it was seen, and what lies below its open token at some paths."""
+    """View of a branch, with the entries below its open token at some paths."""
 
     view: View
     below: dict[str, Entry | None]
 
 
 class _LockedPaths:
-    """Some paths of a branch inside a transaction in which nobody else can change them."""
+    """Some paths of a branch, locked against other writers in a transaction."""
 
     def __init__(self, connection: Connection, seen: _Seen, now: int) -> None:
-        # First of all: copy and move make references to bytes that there are.
+        # Before other locks: copy and move create references to existing bytes.
         reference_lock.share(connection, seen.view.repo_uid)
         tokens.lock_view(connection, seen.view)
         self._connection = connection
@@ -57,11 +56,11 @@ class _LockedPaths:
         self._now = now
 
     def visible(self, path: str) -> Entry | None:
-        found = self._above.get(path)
-        return found.entry if found is not None else self._below[path]
+        change = self._above.get(path)
+        return change.entry if change is not None else self._below[path]
 
     def share(self, entry: Entry) -> None:
-        """Stage an entry for bytes that the branch shows already."""
+        """Stage an entry for bytes already visible on the branch."""
         claims.check_unclaimed(self._connection, entry.address)
         ledger.hold(self._connection, entry.address)
         self._replace(entry.path, entry, REPLACED)
@@ -71,7 +70,7 @@ class _LockedPaths:
         self._replace(path, None, DELETED)
 
     def _replace(self, path: str, entry: Entry | None, rule: str) -> None:
-        found = self._above.pop(path, None)
+        change = self._above.pop(path, None)
         changes = []
         if entry is not None:
             changes = [entry.values()]
@@ -80,7 +79,7 @@ class _LockedPaths:
         staged_rows.replace(
             self._connection,
             self._token,
-            {path: found} if found else {},
+            {path: change} if change else {},
             changes,
             now=self._now,
             rule=rule,
@@ -100,7 +99,7 @@ def _look(workspace: Workspace, branch: str, paths: Sequence[str]) -> _Seen:
 def _edit(
     workspace: Workspace, branch: str, paths: Sequence[str], work: Callable[[_LockedPaths], T]
 ) -> T:
-    """Run ``work`` in a transaction in which the branch is as it was looked at."""
+    """Run ``work`` in a transaction on an unchanged branch."""
     for _ in range(ATTEMPTS):
         seen = _look(workspace, branch, paths)
 
@@ -117,21 +116,21 @@ def _edit(
 
 
 def delete(workspace: Workspace, branch: str, paths: Sequence[str]) -> None:
-    """Delete objects in one transaction; all must be there."""
+    """Delete objects in a single transaction; all must exist."""
     for path in paths:
         check_path(path)
 
-    def work(desk: _LockedPaths) -> None:
+    def work(locked_paths: _LockedPaths) -> None:
         for path in paths:
-            if desk.visible(path) is None:
+            if locked_paths.visible(path) is None:
                 raise _no_object(path, branch)
-            desk.remove(path)
+            locked_paths.remove(path)
 
     _edit(workspace, branch, paths, work)
 
 
 def move(workspace: Workspace, branch: str, source: str, target: str) -> Entry:
-    """Give an object another path: copy and delete in one transaction.
+    """Move an object to another path: copy and delete in a single transaction.
 
     The entry keeps its address and its creation date.
     """
@@ -140,13 +139,13 @@ def move(workspace: Workspace, branch: str, source: str, target: str) -> Entry:
     if source == target:
         raise InvalidInput(f"{source!r} cannot be moved to its own path")
 
-    def work(desk: _LockedPaths) -> Entry:
-        entry = desk.visible(source)
+    def work(locked_paths: _LockedPaths) -> Entry:
+        entry = locked_paths.visible(source)
         if entry is None:
             raise _no_object(source, branch)
         moved = replace(entry, path=target)
-        desk.share(moved)
-        desk.remove(source)
+        locked_paths.share(moved)
+        locked_paths.remove(source)
         return moved
 
     return _edit(workspace, branch, [source, target], work)
@@ -155,33 +154,33 @@ def move(workspace: Workspace, branch: str, source: str, target: str) -> Entry:
 def copy(workspace: Workspace, source_ref: str, source: str, branch: str, target: str) -> Entry:
     """Copy an object to a path of a branch.
 
-    When the same entry is visible on that branch now, the address is shared; any other source
-    is copied as bytes, because nothing would hold its address for this branch.
+    If the same entry is visible on this branch, the address is shared. Any other source is copied
+    as bytes, because nothing would hold its address for this branch.
     """
     check_path(source)
     check_path(target)
     check_branch(workspace, branch)
     with workspace.database.read() as connection:
         shown = scene(connection, workspace, source_ref)
-        wanted = shown.find(connection, source)
-    if wanted is None:
+        source_entry = shown.find(connection, source)
+    if source_entry is None:
         raise _no_object(source, source_ref)
-    original = wanted
+    original = source_entry
 
-    def work(desk: _LockedPaths) -> Entry | None:
-        visible = desk.visible(source)
+    def work(locked_paths: _LockedPaths) -> Entry | None:
+        visible = locked_paths.visible(source)
         if visible is None and source_ref == branch:
             raise _no_object(source, branch)
         if original.owned and (visible is None or visible.address != original.address):
             return None
         copied = replace(original, path=target, created_at=workspace.clock.now())
-        desk.share(copied)
+        locked_paths.share(copied)
         return copied
 
     shared = _edit(workspace, branch, [source, target], work)
     if shared is not None:
         return shared
-    # Nothing holds a commit that was named by its id: a run may take it meanwhile.
+    # Nothing holds a commit named by its id: a run may collect it meanwhile.
     with gone_if_collected(workspace, shown.commit):
         return _copy_bytes(workspace, original, branch, target)
 

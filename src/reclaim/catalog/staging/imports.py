@@ -1,7 +1,7 @@
-"""Stage: entries that point at objects outside the catalog, where they are.
+"""Staging of existing objects outside the catalog, without copying.
 
-Such objects are never collected. For that to be true, nothing that a catalog may collect can
-be staged: every address under the ``repos/`` of a catalog's storage is refused.
+Such objects are never collected. To guarantee this, an address that a catalog may collect cannot be
+staged: every address under the ``repos/`` of a catalog's storage is refused.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from reclaim.errors import InvalidInput, OwnedAddress
 from reclaim.urls import object_url
 
 TOGETHER = 20_000
-"""How many are staged in one transaction."""
+"""Number of objects staged in a single transaction."""
 
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """An object that exists outside the catalog and is to be staged where it is."""
+    """Existing object outside the catalog, to be staged without copying."""
 
     path: str
     address: str
@@ -38,11 +38,11 @@ class Import:
 
 
 def stage(workspace: Workspace, branch: str, path: str, address: str) -> Entry:
-    """Stage an object that lies outside the catalog's storage, after a look at it."""
+    """Stage an object outside the catalog's storage, after checking that it exists."""
     url = _outside(workspace, address, {})
     storage, key = workspace.externals.locate(url)
-    found = storage.head(key)
-    item = Import(path, url, found.size, f"etag:{found.etag}" if found.etag else "")
+    stored = storage.head(key)
+    item = Import(path, url, stored.size, f"etag:{stored.etag}" if stored.etag else "")
     check_branch(workspace, branch)
     values = _values(workspace, item, workspace.now(), {})
     _stage_batch(workspace, branch, [values])
@@ -50,22 +50,22 @@ def stage(workspace: Workspace, branch: str, path: str, address: str) -> Entry:
 
 
 def stage_many(workspace: Workspace, branch: str, items: Iterable[Import]) -> int:
-    """Stage many existing objects, believing the sizes given; returns how many."""
+    """Stage many existing objects, trusting the given sizes; return their number."""
     check_branch(workspace, branch)
     remaining = iter(items)
     done = 0
     created_at = workspace.now()
-    asked: dict[str, bool] = {}
+    owned_markers: dict[str, bool] = {}
     while batch := list(islice(remaining, TOGETHER)):
-        # The last one counts where a path is given twice.
-        changes = {item.path: _values(workspace, item, created_at, asked) for item in batch}
+        # For duplicate paths the last item counts.
+        changes = {item.path: _values(workspace, item, created_at, owned_markers) for item in batch}
         _stage_batch(workspace, branch, list(changes.values()))
         done += len(batch)
     return done
 
 
 def _values(
-    workspace: Workspace, item: Import, created_at: int, asked: dict[str, bool]
+    workspace: Workspace, item: Import, created_at: int, owned_markers: dict[str, bool]
 ) -> staged_rows.Values:
     if not 0 <= item.size < 2**63:
         raise InvalidInput(f"{item.path!r} cannot have {item.size} bytes")
@@ -74,7 +74,7 @@ def _values(
         check_text(item.checksum, item.content_type, *metadata, *metadata.values())
     return (
         check_path(item.path),
-        _outside(workspace, item.address, asked),
+        _outside(workspace, item.address, owned_markers),
         item.size,
         created_at,
         item.checksum,
@@ -91,16 +91,16 @@ def _stage_batch(workspace: Workspace, branch: str, changes: list[staged_rows.Va
     workspace.database.transact(work)
 
 
-def _outside(workspace: Workspace, address: str, asked: dict[str, bool]) -> str:
-    """The one spelling of an address, refused if any catalog could collect what is there."""
+def _outside(workspace: Workspace, address: str, owned_markers: dict[str, bool]) -> str:
+    """Return the normalized address; refuse it if any catalog could collect its object."""
     url = object_url(address)
-    # No catalog has anything that it may collect elsewhere than below a folder of this name.
+    # Catalogs only collect below folders of this name.
     if "/" + addresses.ROOT in url and (
         url.startswith(workspace.storage.url.rstrip("/") + "/" + addresses.ROOT)
-        or workspace.externals.is_owned(url, asked)
+        or workspace.externals.is_owned(url, owned_markers)
     ):
         raise OwnedAddress(
-            f"{address} lies under the storage of a catalog, which may collect it",
-            hint="copy the object with `reclaim cp`, or put its bytes",
+            f"{address} is in the storage of a catalog, which may collect it",
+            hint="copy the object with `reclaim cp`, or upload its bytes",
         )
     return url

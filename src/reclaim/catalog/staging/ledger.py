@@ -1,7 +1,7 @@
-"""The ledger: one row for each address that was uploaded here and is not yet cleaned.
+"""Ledger: a row for each uploaded address that is not yet cleaned.
 
-An address is condemned in the transaction in which its last staged row goes. Condemned is
-terminal. No row means: committed and cleaned long ago, never touched online.
+An address is condemned in the transaction removing its last staged row. Condemned is final. An
+address without a row was committed and cleaned long ago, and is never touched online.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ HOLDING = (TokenState.OPEN, TokenState.SEALED, TokenState.COMMITTED)
 
 
 _TOGETHER = 500
-"""Rows in a statement of SQLite, which takes no more than some thousand values."""
+"""Rows per SQLite statement, whose number of values is limited to some thousands."""
 _FEW = 20
-"""Rows for which PostgreSQL gets a statement: to copy them takes one more round trip."""
+"""Number of rows up to which PostgreSQL uses a statement: COPY needs an extra round trip."""
 _ENTERED = ("address", "path", "size", "repo_uid", "created_at")
 
 
 def enter(connection: Connection, repo_uid: str, fresh: Iterable[Entry], now: int) -> None:
-    """Enter objects that were just uploaded and are about to be staged."""
+    """Enter newly uploaded objects before they are staged."""
     rows = [(entry.address, entry.path, entry.size, repo_uid, now) for entry in fresh]
-    # In the drivers' own words, and all together: this is on the way of every put.
+    # Driver-level SQL and multi-row inserts, because every put runs through here.
     is_sqlite = connection.dialect.name == "sqlite"
     if not is_sqlite and len(rows) > _FEW:
         copy_rows(connection, "ledger", _ENTERED, rows)
@@ -53,7 +53,7 @@ def enter(connection: Connection, repo_uid: str, fresh: Iterable[Entry], now: in
 
 
 def hold(connection: Connection, address: str) -> None:
-    """Lock an address that is about to get another reference; a condemned one is refused."""
+    """Lock an address before adding a reference; refuse a condemned address."""
     query = (
         select(ledger.c.state, ledger.c.run_id, ledger.c.rule)
         .where(ledger.c.address == address)
@@ -65,9 +65,9 @@ def hold(connection: Connection, address: str) -> None:
 
 
 def release(connection: Connection, released: Collection[str], now: int, rule: str) -> None:
-    """Condemn those of the addresses that no staged row refers to any more.
+    """Condemn the addresses without any remaining staged row.
 
-    The rows are locked first and what is left is counted in a later statement: on PostgreSQL
+    The rows are locked first and the remaining references read in a later statement: on PostgreSQL
     a single UPDATE would decide on a snapshot from before the lock.
     """
     if not released:
@@ -100,11 +100,11 @@ def release(connection: Connection, released: Collection[str], now: int, rule: s
         )
 
 
-def gone(what: str, run_id: str | None, rule: str | None) -> Gone:
-    """The error for something that was condemned, saying by whom and why."""
+def gone(subject: str, run_id: str | None, rule: str | None) -> Gone:
+    """Error for a condemned object, with the run and the reason."""
     by = f"run {run_id}" if run_id else "the online ledger"
     return Gone(
-        f"{what} was removed by {by}" + (f" ({rule})" if rule else ""),
+        f"{subject} was removed by {by}" + (f" ({rule})" if rule else ""),
         hint="it cannot be referred to any more; restore it from another copy",
         run=run_id,
         rule=rule,
@@ -112,7 +112,7 @@ def gone(what: str, run_id: str | None, rule: str | None) -> Gone:
 
 
 def taken(connection: Connection, address: str) -> Gone | None:
-    """Why an object's bytes are not there, if this catalog took them."""
+    """Reason why an object's bytes are missing, if this catalog deleted them."""
     row = connection.execute(select(ledger).where(ledger.c.address == address)).first()
     if row is None or row.state == LedgerState.LIVE:
         return None
@@ -120,9 +120,9 @@ def taken(connection: Connection, address: str) -> Gone | None:
 
 
 def settle(connection: Connection, landed: Collection[str]) -> None:
-    """Take out addresses that a commit holds now, except what a run has condemned since.
+    """Remove addresses now held by a commit, except those condemned by a run since.
 
-    Without its row, such an address would be free to be shared again.
+    Without its row, a condemned address could be shared again.
     """
     if landed:
         settled = among(connection, ledger.c.address, landed)

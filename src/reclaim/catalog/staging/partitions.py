@@ -1,11 +1,10 @@
-"""Partitions: how bytes in flight are protected.
+"""Partitions: protection of bytes being written.
 
-An instance writes data and containers only into its own open partition, which is a row in the
-database written before the first byte. It renews the row every minute. A partition is closed
-when its uploads and commits have finished, or by the collector when its owner has not renewed
-it for ``OVERDUE``. Closing is terminal, and whoever makes a reference to fresh bytes checks in
-the same transaction that the partition is still open: a collector and a slow writer cannot
-both win.
+An instance writes data and containers only into its own open partition, a database row created
+before the first byte. It renews the row every minute. A partition is closed when its uploads and
+commits have finished, or by the collector if its owner has not renewed it for ``OVERDUE``. Closing
+is final, and a transaction referring to new bytes checks that the partition is still open: a
+collector and a slow writer cannot both succeed.
 """
 
 from __future__ import annotations
@@ -44,23 +43,23 @@ log = logging.getLogger(__name__)
 
 
 class PartitionClosed(TransactionFailed):
-    """The partition was closed under its writer; what it wrote there belongs to the collector."""
+    """The partition was closed during a write; its new bytes belong to the collector."""
 
 
 @dataclass(slots=True)
 class Partition:
-    """An open partition of this instance, as this process sees it."""
+    """Open partition of this instance, as this process sees it."""
 
     repo_uid: str
     id: str
     opened_at: int
     renewed_at: int
     counted_at: int
-    """When an epoch of it was left in the storage."""
+    """Time of its last epoch marker in the storage."""
     objects: int = 0
     uses: int = 0
     ended: int = 0
-    """How many uses have ended, and how many had when an epoch was counted last."""
+    """Number of uses that have ended, and this number at the last epoch."""
     announced: int = 0
 
     def new_object(self, branch: str) -> str:
@@ -73,7 +72,7 @@ class Partition:
 
 
 class Partitions:
-    """The partitions that one instance (one opened catalog) has open."""
+    """Open partitions of an instance (an opened catalog)."""
 
     def __init__(self, database: Database, storage: Storage, clock: Clock, home: Home) -> None:
         self._database = database
@@ -90,7 +89,7 @@ class Partitions:
 
     @contextmanager
     def use(self, repo_uid: str) -> Iterator[Partition]:
-        """The open partition to write into; it stays open until the block ends."""
+        """The open partition for writing; it stays open until the block ends."""
         with self._lock:
             partition = self._current(repo_uid)
             partition.uses += 1
@@ -107,10 +106,10 @@ class Partitions:
                 self._close_idle()
 
     def write(self, repo_uid: str, work: Callable[[Partition], T]) -> T:
-        """Run work that writes into the open partition; once more if it is closed meanwhile.
+        """Run work that writes into the open partition; repeat it once if the partition was closed.
 
-        Then the collector took this instance for dead. Nothing refers to what was written, so it
-        can simply be written again.
+        A closed partition means the collector considered this instance dead. The written bytes have
+        no references, so the work can simply be repeated.
         """
         try:
             return self.write_once(repo_uid, work)
@@ -118,29 +117,29 @@ class Partitions:
             return self.write_once(repo_uid, work)
 
     def write_once(self, repo_uid: str, work: Callable[[Partition], T]) -> T:
-        """Run work that cannot be repeated; ``PartitionClosed`` if its bytes went meanwhile."""
-        with self.use(repo_uid) as partition, self._swept(partition):
+        """Run work that cannot be repeated; ``PartitionClosed`` if its bytes were collected."""
+        with self.use(repo_uid) as partition, self._detecting_closure(partition):
             return work(partition)
 
-    def leave(self, partition: Partition, epoch: int) -> None:
-        """Leave an epoch that was counted for a partition in the storage."""
-        self.epochs.leave(partition.repo_uid, epoch, partition.id)
+    def write_epoch_marker(self, partition: Partition, epoch: int) -> None:
+        """Write the marker of an epoch counted for a partition to the storage."""
+        self.epochs.write_marker(partition.repo_uid, epoch, partition.id)
         partition.counted_at = to_micros(self._clock.now())
 
     def renew(self) -> None:
-        """Tell the database that this instance still works; renewing cannot reopen."""
+        """Renew the partitions in the database; renewing cannot reopen a partition."""
         with self._lock:
-            held = [*self._open.values(), *self._retired]
-            for partition in held:
+            partitions_to_renew = [*self._open.values(), *self._retired]
+            for partition in partitions_to_renew:
                 try:
                     self._renew(partition)
                     self._announce(partition)
                 except ReclaimError as error:
-                    # Its next use, and every transaction that relies on it, asks the database.
-                    log.warning("partition %s could not be renewed: %s", partition.id, error)
+                    # Its next use and every dependent transaction check the database.
+                    log.warning("could not renew partition %s: %s", partition.id, error)
 
     def close(self) -> None:
-        """Close everything that is not in use; the rest becomes overdue and is closed later."""
+        """Close all unused partitions; the others become overdue and are closed later."""
         self._renewal.close()
         with self._lock:
             self._retired.extend(self._open.values())
@@ -148,8 +147,8 @@ class Partitions:
             self._close_idle()
 
     @contextmanager
-    def _swept(self, partition: Partition) -> Iterator[None]:
-        """Raise that the partition is closed, if that is why what was just written is not there."""
+    def _detecting_closure(self, partition: Partition) -> Iterator[None]:
+        """Raise ``PartitionClosed`` for missing bytes if the partition was closed."""
         try:
             yield
         except NotFound:
@@ -164,8 +163,10 @@ class Partitions:
             self._renew(partition)
             partition = self._open.get(repo_uid)
         if partition is not None and now - partition.counted_at > RENEW_EVERY // MICROSECOND:
-            # What is only staged leaves its trace in the storage by this.
-            self.leave(partition, self._database.transact(partial(count, partition=partition)))
+            # Marks changes in the storage that are only staged.
+            self.write_epoch_marker(
+                partition, self._database.transact(partial(advance_epoch, partition=partition))
+            )
         if partition is not None and (
             partition.objects >= ROLL_OBJECTS
             or now - partition.opened_at >= ROLL_AGE // MICROSECOND
@@ -179,14 +180,14 @@ class Partitions:
         return partition
 
     def _open_new(self, repo_uid: str, now: int) -> Partition:
-        # Names must differ even when the clock stands still.
+        # Names must differ even if the clock does not advance.
         opened_at = self._last_opened = max(now, self._last_opened + 1)
         partition = Partition(repo_uid, partition_id(opened_at, self.instance), opened_at, now, now)
         older = check_epoch(self._database, self._storage, repo_uid)
         self._home.claim()
 
         def insert_row(connection: Connection) -> int:
-            epoch = count(connection, partition)
+            epoch = advance_epoch(connection, partition)
             connection.execute(
                 insert(partitions).values(
                     repo_uid=repo_uid,
@@ -201,7 +202,7 @@ class Partitions:
 
         epoch = self._database.transact(insert_row)
         try:
-            self.epochs.leave(repo_uid, epoch, partition.id, older)
+            self.epochs.write_marker(repo_uid, epoch, partition.id, older)
         except ReclaimError:
             self._close_row(partition)
             raise
@@ -225,16 +226,18 @@ class Partitions:
             self._forget(partition)
 
     def _announce(self, partition: Partition) -> None:
-        """Leave an epoch if the partition was used since: an idle one must not hide from a copy."""
+        """Write an epoch marker after new uses of the partition, so database copies detect them."""
         ended = partition.ended
         if ended != partition.announced:
-            # Of a deleted repository nobody needs to know.
+            # Not needed for a deleted repository.
             with suppress(NotFound):
-                self.leave(partition, self._database.transact(partial(count, partition=partition)))
+                self.write_epoch_marker(
+                    partition, self._database.transact(partial(advance_epoch, partition=partition))
+                )
             partition.announced = ended
 
     def _forget(self, partition: Partition) -> None:
-        """A partition that was closed by someone else is not written into again."""
+        """Stop writing into a partition closed by another instance."""
         if self._open.get(partition.repo_uid) is partition:
             del self._open[partition.repo_uid]
 
@@ -249,7 +252,7 @@ class Partitions:
             epoch = None
             if partition.objects:
                 with suppress(NotFound):
-                    epoch = count(connection, partition)
+                    epoch = advance_epoch(connection, partition)
             now = to_micros(self._clock.now())
             close_partition(connection, partition.repo_uid, partition.id, now)
             return epoch
@@ -257,14 +260,16 @@ class Partitions:
         try:
             epoch = self._database.transact(work)
         except ReclaimError as error:
-            # Safe to leave: an open row only protects bytes, until it is overdue.
-            log.warning("partition %s was left open: %s", partition.id, error)
+            # Safe: an open row only protects bytes, until it is overdue.
+            log.warning("could not close partition %s: %s", partition.id, error)
             return
         try:
             if epoch is not None:
-                self.leave(partition, epoch)
+                self.write_epoch_marker(partition, epoch)
         except ReclaimError as error:
-            log.warning("closing partition %s left no epoch: %s", partition.id, error)
+            log.warning(
+                "could not write the epoch of the closed partition %s: %s", partition.id, error
+            )
 
 
 def partition_id(opened_at: int, instance: str) -> str:
@@ -272,15 +277,15 @@ def partition_id(opened_at: int, instance: str) -> str:
     return f"{(1 << 56) - 1 - opened_at:014x}_{instance}"
 
 
-def count(connection: Connection, partition: Partition) -> int:
-    """Count an epoch for a partition in the database; ``Partitions.leave`` is to follow."""
+def advance_epoch(connection: Connection, partition: Partition) -> int:
+    """Count an epoch for a partition in the database; the caller then writes its marker."""
     return count_epoch(connection, partition.repo_uid, partition.id)
 
 
 def check_open(connection: Connection, partition: Partition) -> None:
     """Lock the partition's row and fail unless it is open: the fence between writer and collector.
 
-    To be called in the transaction that makes the first reference to bytes in the partition.
+    To be called in the transaction creating the first reference to bytes in the partition.
     """
     query = (
         select(partitions.c.state)
@@ -295,7 +300,7 @@ def check_open(connection: Connection, partition: Partition) -> None:
 
 
 def close_partition(connection: Connection, repo_uid: str, partition: str, now: int) -> None:
-    """Close a partition; one that is closed already stays as it is."""
+    """Close a partition; a closed partition stays unchanged."""
     connection.execute(
         update(partitions)
         .where(
@@ -308,20 +313,20 @@ def close_partition(connection: Connection, repo_uid: str, partition: str, now: 
 
 
 def adopt(connection: Connection, repo_uid: str, unknown: Iterable[str], now: int) -> None:
-    """Register partitions that are not known yet as closed."""
+    """Register unknown partitions as closed."""
     query = select(partitions.c.id).where(partitions.c.repo_uid == repo_uid)
     known = set(connection.execute(query).scalars())
     rows = [
         {
             "repo_uid": repo_uid,
-            "id": found,
-            "instance": found.partition("_")[2],
+            "id": partition,
+            "instance": partition.partition("_")[2],
             "state": PartitionState.CLOSED,
             "opened_at": now,
             "renewed_at": now,
             "closed_at": now,
         }
-        for found in sorted(set(unknown) - known)
+        for partition in sorted(set(unknown) - known)
     ]
     if rows:
         connection.execute(insert(partitions), rows)

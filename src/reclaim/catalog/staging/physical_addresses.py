@@ -1,7 +1,7 @@
-"""Upload by physical address: the catalog names a place and gives a token, and later links it.
+"""Direct uploads: the catalog returns an address and a token, and later links the object.
 
-The token is a row that protects the address until it is used or expires; expiry, too, is a
-change of state that the collector makes.
+The token is a row protecting the address until it is used or expires; expiry is also a state change
+made by the collector.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOKEN_VALID = SAFETY.upload_length
 
 @dataclass(frozen=True, slots=True)
 class PhysicalAddress:
-    """Where to upload an object yourself, and the single-use token that links it."""
+    """Address for a direct upload, and the single-use token for linking."""
 
     address: str
     url: str
@@ -41,10 +41,10 @@ class PhysicalAddress:
 def get_physical_address(
     workspace: Workspace, branch: str, path: str, valid: timedelta = TOKEN_VALID
 ) -> PhysicalAddress:
-    """An address to upload to, with a token bound to repository, branch, path and address."""
+    """Return an address for an upload; its token is bound to the branch, path and address."""
     check_path(path)
     if valid <= timedelta(0):
-        raise InvalidInput("an upload token must be valid for some time")
+        raise InvalidInput("the validity of an upload token must be positive")
     token = new_uid()
     try:
         expires_at = to_micros(workspace.clock.now() + valid)
@@ -88,13 +88,13 @@ def link_physical_address(
     content_type: str,
     metadata: Mapping[str, str],
 ) -> Entry:
-    """Stage an object that was uploaded to a physical address. A token works once."""
+    """Stage an object uploaded to a physical address. The token works once."""
     check_path(path)
     check_text(content_type, *metadata, *metadata.values())
     with workspace.database.read() as connection:
         _check_token(connection, workspace, branch, path, physical, lock=False)
     try:
-        found = workspace.storage.head(physical.address)
+        stored = workspace.storage.head(physical.address)
     except NotFound as error:
         raise NotFound(
             f"nothing was uploaded to {physical.address}", hint="upload the object, then link it"
@@ -102,9 +102,9 @@ def link_physical_address(
     entry = Entry(
         path,
         physical.address,
-        found.size,
+        stored.size,
         workspace.clock.now(),
-        f"etag:{found.etag}" if found.etag else "",
+        f"etag:{stored.etag}" if stored.etag else "",
         content_type,
         dict(metadata),
     )
@@ -142,11 +142,11 @@ def _check_token(
     if row is None or (row.repo_uid, row.branch_uid, row.path, row.address) != bound:
         raise InvalidToken(
             f"the upload token is not for {path!r} on {branch} at {physical.address}",
-            hint="use the token with the branch, path and address that it was given for",
+            hint="use the token with its own branch, path and address",
         )
     if row.state == UploadState.USED:
         raise TokenUsed(
-            f"the upload token for {path!r} was used already",
+            f"the upload token for {path!r} was already used",
             hint="get a new physical address for another upload",
         )
     if row.state == UploadState.EXPIRED or workspace.now() >= row.expires_at:

@@ -1,9 +1,8 @@
-"""Paths that the setting ``protect`` matches, noted when the row goes that tells them.
+"""Recording of paths matching the setting ``protect`` when their last row is removed.
 
-A run leaves an object alone that ever had a protected path. Of an object that was never committed
-only rows tell its paths: the ledger tells the first one, and rows of staging all others. When such
-a row is replaced or removed, a path that is protected and that the ledger does not tell is noted
-here, in the same transaction.
+A run never touches an object that ever had a protected path. The paths of uncommitted objects are
+known only from rows: the ledger has the first path, staged rows all others. When such a row is
+replaced or removed, a protected path not in the ledger is recorded here, in the same transaction.
 """
 
 from __future__ import annotations
@@ -24,40 +23,40 @@ from reclaim.catalog.database.sets import among
 from reclaim.globs import first_match
 
 BETWEEN = ","
-"""Stands between the globs of the setting."""
+"""Separator of the globs in the setting."""
 PROTECT = "protect"
-"""The name of the setting."""
+"""Name of the setting."""
 
 AddressPath = tuple[str, str]
 
 
 def note_removed(connection: Connection, token: int, entries: Collection[AddressPath]) -> None:
-    """Note the protected ones of some entries whose rows go, unless the ledger tells them."""
+    """Record the protected entries among those whose rows are removed, unless in the ledger."""
     if not entries:
         return
     repo_uid, globs = _globs_of(connection, token)
     if protected := _matching(entries, globs):
-        told = _first_paths(connection, {address for address, _ in protected})
-        _note(connection, repo_uid, [pair for pair in protected if told.get(pair[0]) != pair[1]])
+        known = _first_paths(connection, {address for address, _ in protected})
+        _note(connection, repo_uid, [pair for pair in protected if known.get(pair[0]) != pair[1]])
 
 
 def note_settled(connection: Connection, token: int, entries: Collection[AddressPath]) -> None:
-    """Note the protected first paths of entries that landed, whose rows of the ledger go.
+    """Record protected first paths of committed entries, whose ledger rows are removed.
 
-    The paths under which they landed, their commit tells.
+    The paths committed are known from their commit.
     """
     if not entries:
         return
     repo_uid, globs = _globs_of(connection, token)
     if globs:
-        told = _first_paths(connection, {address for address, _ in entries})
+        known = _first_paths(connection, {address for address, _ in entries})
         landed = set(entries)
-        first = [(address, path) for address, path in told.items() if path is not None]
+        first = [(address, path) for address, path in known.items() if path is not None]
         _note(connection, repo_uid, _matching([p for p in first if p not in landed], globs))
 
 
 def _globs_of(connection: Connection, token: int) -> tuple[str, tuple[str, ...]]:
-    """The repository of a token, and the globs that it protects."""
+    """Repository of a token, and its protected globs."""
     query = (
         select(repository_settings.c.repo_uid, repository_settings.c.value)
         .join(staging_tokens, staging_tokens.c.repo_uid == repository_settings.c.repo_uid)
@@ -82,7 +81,7 @@ def _first_paths(connection: Connection, addresses: Collection[str]) -> dict[str
 
 
 def _note(connection: Connection, repo_uid: str, entries: Iterable[AddressPath]) -> None:
-    # In one order, so that two transactions do not wait for each other.
+    # Sorted, to avoid deadlocks between transactions.
     rows = [
         {"address": address, "path": path, "repo_uid": repo_uid}
         for address, path in sorted(set(entries))

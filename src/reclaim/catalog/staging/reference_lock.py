@@ -1,11 +1,11 @@
-"""The lock by which those who make references and those who take referenced bytes find each other.
+"""Lock shared by writers of references and taken exclusively by lifecycle runs.
 
-It is the repository's row. Whoever makes a reference (a staged entry for bytes that there are, a
-commit, a branch, a tag, a lease) shares it, from its first statement to its end, and then looks at
-claims. Whoever is about to take bytes that commits refer to excludes all of them for a moment. So
-each reference is either there for the other to see, or its maker sees what the other has written.
+The lock is the repository's row. A transaction creating a reference (a staged entry for existing
+bytes, a commit, a branch, a tag, a lease) shares it from its first statement to its end, and then
+checks claims. A run about to delete bytes referenced by commits takes the lock exclusively for a
+moment. So the run either sees the reference, or the writer sees the claim.
 
-On SQLite one transaction writes at a time, and nothing has to be locked.
+SQLite has a single writing transaction at a time and needs no lock.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from reclaim.catalog.database.schema import repositories
 
 
 def share(connection: Connection, repo_uid: str) -> None:
-    """Say that this transaction makes a reference. To be called before it locks anything else.
+    """Share the lock in a transaction creating a reference. To be called before any other lock.
 
-    It does not wait for those who count epochs in the same row, nor they for it.
+    It does not conflict with counting epochs in the same row.
     """
     query = select(repositories.c.uid).where(repositories.c.uid == repo_uid)
     connection.execute(query.with_for_update(read=True, key_share=True))
 
 
 def exclude(connection: Connection, repo_uid: str) -> None:
-    """Wait for every transaction that makes a reference, and hold up others until this one ends.
+    """Wait for every transaction creating a reference, and block others until this one ends.
 
-    Statements from here on see all that those have saved. Keep what follows short.
+    Later statements see everything those transactions have saved. Keep the rest of the transaction
+    short.
     """
     query = select(repositories.c.uid).where(repositories.c.uid == repo_uid)
     connection.execute(query.with_for_update())

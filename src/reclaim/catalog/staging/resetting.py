@@ -1,7 +1,7 @@
-"""Reset: throwing uncommitted changes away, or moving a branch to another commit.
+"""Reset: discard uncommitted changes, or move a branch to another commit.
 
-Resetting a whole branch drops its tokens, which takes the same time for any number of entries;
-their rows are removed later by the cleaner.
+Resetting a whole branch drops its tokens, in the same time for any number of entries; the cleaner
+removes their rows later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RULE = "reset before it was committed"
 
 
 def reset_branch(workspace: Workspace, branch: str) -> None:
-    """Throw away all uncommitted changes of a branch."""
+    """Discard all uncommitted changes of a branch."""
 
     def work(connection: Connection) -> None:
         view = tokens.lock_branch(connection, workspace.repo_uid, branch)
@@ -30,11 +30,11 @@ def reset_branch(workspace: Workspace, branch: str) -> None:
 
 
 def reset_to(workspace: Workspace, branch: str, ref: str) -> Commit:
-    """Move a branch to another commit, and throw its uncommitted changes away."""
+    """Move a branch to another commit and discard its uncommitted changes."""
 
     def work(connection: Connection) -> Commit:
         reference_lock.share(connection, workspace.repo_uid)
-        # Locked before the ref is resolved: it may name this very branch.
+        # Locked before resolving the ref, which may name this branch.
         view = tokens.lock_branch(connection, workspace.repo_uid, branch)
         commit = commits.resolve(connection, workspace.repo_uid, ref)
         commits.hold(connection, workspace.repo_uid, [commit.id])
@@ -48,14 +48,14 @@ def reset_to(workspace: Workspace, branch: str, ref: str) -> Commit:
 
 
 def reset_path(workspace: Workspace, branch: str, path: str) -> None:
-    """Throw away the uncommitted change of one object."""
+    """Discard the uncommitted change of an object."""
     check_path(path)
     if not _reset(workspace, branch, path, None):
         raise NotFound(f"{path!r} has no uncommitted change on {branch}")
 
 
 def reset_prefix(workspace: Workspace, branch: str, prefix: str) -> int:
-    """Throw away the uncommitted changes below a prefix; returns how many there were."""
+    """Discard the uncommitted changes below a prefix; return their number."""
     if not prefix:
         raise InvalidInput("the prefix is empty", hint="reset the whole branch instead")
     check_prefix(prefix)
@@ -63,10 +63,10 @@ def reset_prefix(workspace: Workspace, branch: str, prefix: str) -> int:
 
 
 def _reset(workspace: Workspace, branch: str, low: str, high: str | None) -> int:
-    """Remove rows from the open token and the sealed ones, in one transaction.
+    """Remove rows from the open and sealed tokens, in a single transaction.
 
-    A sealed token that loses a row gets another version, so a commit in flight that has read
-    the row cannot land.
+    A sealed token losing a row gets a new version, so a commit in progress that has read the row
+    cannot land.
     """
     column = staged_entries.c.path
     bounds = column == low if high is None else (column >= low) & (column < high)

@@ -1,8 +1,8 @@
-"""Staging: the rows of uncommitted changes.
+"""Staged rows: uncommitted changes.
 
-Rows belong to staging tokens and are read through the token's state. A row without an address is
-a tombstone. Rows of sealed tokens are never touched by put, delete and move. Whatever takes a row
-away releases its address in the ledger.
+Rows belong to staging tokens and are read depending on the token's state. A row without an address
+is a tombstone. Put, delete and move never touch rows of sealed tokens. Removing a row always
+releases its address in the ledger.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _COLUMNS = [staged_entries.c[name] for name in COLUMNS]
 
 @dataclass(frozen=True, slots=True)
 class StagedChange:
-    """The staged state of a path; no entry is a tombstone."""
+    """Staged state of a path; a tombstone has no entry."""
 
     entry: Entry | None
 
 
 Values = tuple[Any, ...]
-"""The values of ``COLUMNS``; without an address it is a tombstone."""
+"""Values of ``COLUMNS``; a tombstone has no address."""
 
 
 def tombstone(path: str, now: int) -> Values:
@@ -43,7 +43,7 @@ def tombstone(path: str, now: int) -> Values:
 def write(
     connection: Connection, token: int, changes: Sequence[Values], *, now: int, rule: str
 ) -> None:
-    """Stage changes in an open, locked token, over whatever it has at their paths."""
+    """Stage changes in an open, locked token, replacing existing rows at their paths."""
     above = lock_rows(connection, token, [values[0] for values in changes])
     replace(connection, token, above, changes, now=now, rule=rule)
 
@@ -51,19 +51,19 @@ def write(
 def remove(
     connection: Connection, token: int, paths: Sequence[str], *, now: int, rule: str
 ) -> None:
-    """Take rows out of a token."""
+    """Remove rows from a token."""
     replace(connection, token, lock_rows(connection, token, paths), now=now, rule=rule)
 
 
 def lock_rows(connection: Connection, token: int, paths: Sequence[str]) -> dict[str, StagedChange]:
-    """The token's rows at these paths, held so that writers of one path take turns."""
+    """Lock the token's rows at these paths, so writers of a path take turns."""
     query = (
         select(*_COLUMNS)
         .where(staged_entries.c.token_id == token)
         .where(among(connection, staged_entries.c.path, paths))
         .with_for_update()
     )
-    return {row.path: _found(row) for row in connection.execute(query)}
+    return {row.path: _change(row) for row in connection.execute(query)}
 
 
 def replace(
@@ -75,21 +75,21 @@ def replace(
     now: int,
     rule: str,
 ) -> None:
-    """Put changes where the locked rows ``above`` were.
+    """Replace the locked rows ``above`` by changes.
 
-    At a path without a locked row, one that appeared meanwhile makes the insert fail, and the
-    transaction runs again: nobody's change is replaced unseen.
+    At a path without a locked row, a concurrently added row makes the insert fail and the
+    transaction repeat, so no change is replaced unseen.
     """
     rows = [
-        (address is not None and not is_external(address), address, *rest, token, path)
-        for path, address, *rest in changes
+        (address is not None and not is_external(address), address, *values, token, path)
+        for path, address, *values in changes
     ]
     fresh = [row for row in rows if row[-1] not in above] if above else rows
     if fresh:
         connection.exec_driver_sql(_insert(connection), fresh)
     if not above:
         return
-    # Rows are updated in place: on PostgreSQL a writer that waits for one then finds it again.
+    # Updated in place, so a PostgreSQL writer waiting for a row finds it again.
     if len(fresh) < len(rows):
         replaced = [row for row in rows if row[-1] in above]
         connection.exec_driver_sql(_update(connection), replaced)
@@ -97,13 +97,13 @@ def replace(
         paths = among(connection, staged_entries.c.path, gone)
         connection.execute(delete(staged_entries).where(staged_entries.c.token_id == token, paths))
     kept = {values[1] for values in changes}
-    rows_lost = [found.entry for found in above.values() if found.entry and found.entry.owned]
+    rows_lost = [old.entry for old in above.values() if old.entry and old.entry.owned]
     lost = {entry.address for entry in rows_lost}
     protected_paths.note_removed(connection, token, [(row.address, row.path) for row in rows_lost])
     ledger.release(connection, lost - kept, now, rule)
 
 
-# In the drivers' own words: by the million, preparing them in SQLAlchemy's would take the time.
+# Driver-level SQL: for millions of rows, SQLAlchemy's preparation would dominate.
 _SET = ("owned", *(name for name in COLUMNS if name != "path"))
 _KEY = ("token_id", "path")
 
@@ -125,13 +125,13 @@ def _mark(connection: Connection) -> str:
 
 
 def has_rows(connection: Connection, tokens: Sequence[int]) -> bool:
-    """Whether any of the tokens holds a change."""
+    """Whether any of the tokens has a change."""
     query = select(staged_entries.c.path).where(staged_entries.c.token_id.in_(tokens)).limit(1)
     return connection.execute(query).first() is not None
 
 
 def find(connection: Connection, tokens: Sequence[int], path: str) -> StagedChange | None:
-    """The newest row for a path, or None when staging has nothing to say of it."""
+    """Return the newest row for a path, or None without a staged change."""
     query = (
         select(*_COLUMNS)
         .where(staged_entries.c.token_id.in_(tokens), staged_entries.c.path == path)
@@ -139,10 +139,10 @@ def find(connection: Connection, tokens: Sequence[int], path: str) -> StagedChan
         .limit(1)
     )
     row = connection.execute(query).first()
-    return None if row is None else _found(row)
+    return None if row is None else _change(row)
 
 
-def _found(row: Any) -> StagedChange:
+def _change(row: Any) -> StagedChange:
     return StagedChange(Entry.from_values(*row) if row.address is not None else None)
 
 
@@ -154,7 +154,7 @@ def rows(
     prefix: str = "",
     fetch: int = FETCH,
 ) -> Iterator[Sequence[Any]]:
-    """The visible changes from ``start`` on, in path order: the values of ``COLUMNS``.
+    """Yield the visible changes from ``start`` on, in path order, as values of ``COLUMNS``.
 
     ``tokens`` are newest first. Each token is read through its own cursor, ``fetch`` rows at a
     time.

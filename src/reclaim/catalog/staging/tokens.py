@@ -1,8 +1,8 @@
-"""Staging tokens: which uncommitted changes a branch has, and what becomes of them.
+"""Staging tokens: groups of a branch's uncommitted changes, and their states.
 
-A branch has one open token, which writers fill, and any number of sealed ones, which commits in
-flight (or crashed) have taken. Newer tokens shadow older ones. Everything that changes a branch's
-head or tokens locks its row first.
+A branch has a single open token, filled by writers, and any number of sealed tokens, taken by
+commits in progress (or crashed). Newer tokens shadow older ones. Every change of a branch's head or
+tokens locks its row first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reclaim.errors import NotFound, TransactionFailed
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A branch at one instant: its head and its tokens, sealed ones oldest first."""
+    """Branch at a point in time: its head and its tokens, sealed tokens oldest first."""
 
     repo_uid: str
     name: str
@@ -27,25 +27,25 @@ class View:
     head: str
     open_token: int
     sealed: tuple[tuple[int, int], ...]
-    """The sealed tokens as (id, version); a reset that touches one changes this."""
+    """Sealed tokens as (id, version); a reset of rows changes the version."""
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        """All tokens whose rows are visible, newest first."""
+        """All tokens with visible rows, newest first."""
         return (self.open_token, *(token for token, _ in reversed(self.sealed)))
 
 
 class ViewChanged(TransactionFailed):
-    """The branch moved between looking and writing; look again."""
+    """The branch changed between reading and writing; read it again."""
 
 
 def read_view(connection: Connection, repo_uid: str, name: str) -> View:
-    """The branch as it is now."""
+    """Return the current view of a branch."""
     return _view(connection, repo_uid, name, lock=None)
 
 
 def lock_view(connection: Connection, view: View, *, exclusive: bool = False) -> None:
-    """Lock the branch and fail unless it is as it was seen."""
+    """Lock the branch and fail if its view has changed."""
     lock = "update" if exclusive else "share"
     if _view(connection, view.repo_uid, view.name, lock=lock) != view:
         raise ViewChanged(
@@ -54,7 +54,7 @@ def lock_view(connection: Connection, view: View, *, exclusive: bool = False) ->
 
 
 def lock_branch(connection: Connection, repo_uid: str, name: str) -> View:
-    """The branch as it is now, locked against every other change of its head or tokens."""
+    """Return the current view, locked against other changes of the branch's head or tokens."""
     return _view(connection, repo_uid, name, lock="update")
 
 
@@ -97,7 +97,7 @@ def new_token(
     state: TokenState = TokenState.OPEN,
     partition: str | None = None,
 ) -> int:
-    """Insert a token; an open one, unless said otherwise."""
+    """Insert a token, open by default."""
     row = insert(staging_tokens).values(
         repo_uid=repo_uid, branch_uid=branch_uid, state=state, partition_id=partition
     )
@@ -105,7 +105,7 @@ def new_token(
 
 
 def lock_open_token(connection: Connection, repo_uid: str, branch: str) -> int:
-    """The branch's open token, locked so that no commit or reset takes it meanwhile."""
+    """Return the branch's open token, locked against commits and resets."""
     query = (
         select(staging_tokens.c.id)
         .join(branches, branches.c.token == staging_tokens.c.id)
@@ -124,18 +124,18 @@ def lock_open_token(connection: Connection, repo_uid: str, branch: str) -> int:
 
 
 def lock_tokens(connection: Connection, view: View) -> None:
-    """Lock the tokens of a locked branch, so that no writer is about to add to the open one.
+    """Lock the tokens of a locked branch, so no writer can be about to add to the open token.
 
-    Who stages locks the open token only, and shares it with others: this waits for all of them.
+    Staging locks only the open token, in shared mode: this waits for all stagers.
     """
     query = select(staging_tokens.c.id).where(staging_tokens.c.id.in_(view.tokens))
     connection.execute(query.order_by(staging_tokens.c.id).with_for_update()).all()
 
 
 def seal(connection: Connection, view: View, partition: str) -> View:
-    """Seal the open token and give the branch a new one. The branch must be locked.
+    """Seal the open token and create a new one. The branch must be locked.
 
-    The token names the partition that its commit writes into.
+    The token names the partition of its commit.
     """
     fresh = new_token(connection, view.repo_uid, view.uid)
     _set_state(connection, [view.open_token], TokenState.SEALED)
@@ -149,9 +149,9 @@ def seal(connection: Connection, view: View, partition: str) -> View:
 
 
 def announce(connection: Connection, view: View, partition: str) -> View:
-    """Add a sealed token without changes, which names the partition of a commit in flight.
+    """Add a sealed token without changes, naming the partition of a commit in progress.
 
-    For what lands on a branch and has nothing of its own to seal. The branch must be locked.
+    Used for commits on a branch without staged changes of their own. The branch must be locked.
     """
     new_token(connection, view.repo_uid, view.uid, state=TokenState.SEALED, partition=partition)
     return read_view(connection, view.repo_uid, view.name)
@@ -167,7 +167,7 @@ def names_partition(connection: Connection, view: View, partition: str) -> bool:
 
 
 def withdraw(connection: Connection, before: View, announced: View) -> None:
-    """Drop what was announced, unless it has landed."""
+    """Drop an announced token, unless its commit has landed."""
     added = set(announced.sealed) - set(before.sealed)
     connection.execute(
         update(staging_tokens)
@@ -180,7 +180,7 @@ def withdraw(connection: Connection, before: View, announced: View) -> None:
 
 
 def partitions_in_flight(repo_uid: str) -> Select[tuple[str]]:
-    """The partitions that commits in flight, or ones that died on the way, write into."""
+    """Select the partitions of commits in progress or crashed."""
     return select(staging_tokens.c.partition_id).where(
         staging_tokens.c.repo_uid == repo_uid,
         staging_tokens.c.state == TokenState.SEALED,
@@ -189,14 +189,14 @@ def partitions_in_flight(repo_uid: str) -> Select[tuple[str]]:
 
 
 def drop_all(connection: Connection, view: View, *, reopen: bool = True) -> None:
-    """Drop every uncommitted change of a locked branch at once, whatever their number."""
+    """Drop all uncommitted changes of a locked branch at once, whatever their number."""
     _set_state(connection, view.tokens, TokenState.DROPPED)
     if reopen:
         _set_open(connection, view, new_token(connection, view.repo_uid, view.uid))
 
 
 def take(connection: Connection, view: View, commit_id: str) -> None:
-    """Flip the sealed tokens to committed and record which commit took them."""
+    """Mark the sealed tokens as committed by a commit."""
     connection.execute(
         update(staging_tokens)
         .where(staging_tokens.c.id.in_([token for token, _ in view.sealed]))
@@ -217,7 +217,7 @@ def _set_open(connection: Connection, view: View, token: int) -> None:
 
 
 def bump(connection: Connection, tokens: Sequence[int]) -> None:
-    """Change the version of sealed tokens, so that a commit that has read them must fail."""
+    """Change the version of sealed tokens, so commits that have read them must fail."""
     connection.execute(
         update(staging_tokens)
         .where(staging_tokens.c.id.in_(tokens))

@@ -1,4 +1,4 @@
-"""The end of upload tokens that nobody linked: their address is condemned with them."""
+"""Expiry of unused upload tokens, which condemns their addresses."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ RULE = "its upload was not linked in time"
 
 
 def expire_uploads(database: Database, clock: Clock, repo_uid: str) -> int:
-    """Expire the upload tokens whose time is over, for good; returns how many.
+    """Expire the upload tokens past their time; return their number.
 
-    A token that is linked is locked for that, so that one of the two finds the other done.
+    Linking locks its token, so linking and expiry exclude each other.
     """
     expired = 0
     while batch := database.transact(
@@ -28,8 +28,8 @@ def expire_uploads(database: Database, clock: Clock, repo_uid: str) -> int:
     return expired
 
 
-def is_any_over(database: Database, clock: Clock, repo_uid: str) -> bool:
-    """Whether there is a token whose time is over."""
+def has_expired_uploads(database: Database, clock: Clock, repo_uid: str) -> bool:
+    """Whether a token is past its time."""
     with database.read() as connection:
         now = to_micros(database.now(connection, clock))
         query = select(upload_tokens.c.id).where(*_over(repo_uid, now)).limit(1)
@@ -59,8 +59,8 @@ def _expire_batch(connection: Connection, repo_uid: str, now: int) -> int:
     rows = connection.execute(query).all()
     if not rows:
         return 0
-    over = among(connection, upload_tokens.c.id, [row.id for row in rows])
-    connection.execute(update(upload_tokens).where(over).values(state=UploadState.EXPIRED))
+    expired_rows = among(connection, upload_tokens.c.id, [row.id for row in rows])
+    connection.execute(update(upload_tokens).where(expired_rows).values(state=UploadState.EXPIRED))
     condemned = [
         {
             "address": row.address,

@@ -1,4 +1,4 @@
-"""Put: uploading bytes into the open partition and staging them."""
+"""Put: upload bytes into the open partition and stage them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def put(
 
     if isinstance(data, bytes | Path):
         return workspace.partitions.write(workspace.repo_uid, write)
-    # What was read from an open file cannot be read again.
+    # An open file cannot be read twice.
     return workspace.partitions.write_once(workspace.repo_uid, write)
 
 
@@ -61,10 +61,10 @@ def put_many(
     *,
     progress: Callable[[Entry], None],
 ) -> int:
-    """Upload many objects at once and stage them in batches; returns how many.
+    """Upload many objects in parallel and stage them in batches; return their number.
 
-    Each batch is staged whole or not at all. An error stops the upload; what was staged before
-    stays staged.
+    Each batch is staged completely or not at all. An error stops the upload; earlier batches stay
+    staged.
     """
     check_branch(workspace, branch)
     done = 0
@@ -148,7 +148,7 @@ def _upload_file(workspace: Workspace, address: str, source: IO[bytes]) -> tuple
 def stage_fresh(
     workspace: Workspace, branch: str, entries: Sequence[Entry], partition: Partition
 ) -> None:
-    """Stage uploaded objects, if the partition that holds them is still open."""
+    """Stage uploaded objects, if their partition is still open."""
 
     def work(connection: Connection) -> None:
         token = tokens.lock_open_token(connection, workspace.repo_uid, branch)
@@ -169,7 +169,7 @@ def _opened(file: Path) -> IO[bytes]:
 
 
 def check_branch(workspace: Workspace, branch: str) -> None:
-    """Fail before any byte is written when the branch is not there."""
+    """Fail before writing any byte if the branch does not exist."""
     query = select(branches.c.uid).where(
         branches.c.repo_uid == workspace.repo_uid, branches.c.name == branch
     )
@@ -180,6 +180,6 @@ def check_branch(workspace: Workspace, branch: str) -> None:
             )
             if connection.execute(tag).first() is not None:
                 raise InvalidInput(
-                    f"{branch!r} is a tag, and a tag cannot be changed", hint="name a branch"
+                    f"{branch!r} is a tag, and tags cannot be changed", hint="use a branch"
                 )
             raise tokens.no_such_branch(branch)

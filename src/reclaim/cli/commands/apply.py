@@ -88,8 +88,8 @@ def apply(
         check_digest(digest)
     globs = check_globs(exclude or ())
     limits = limiting.read()
-    with open_to_apply(session, plan, store) as (found_plan, opened):
-        document = found_plan.document
+    with open_to_apply(session, plan, store) as (located, opened):
+        document = located.document
         edit_only = document.history_only is not None
         if edit_only:
             for group in (quarantining, limiting):
@@ -97,7 +97,7 @@ def apply(
                     raise InvalidInput(f"{flag(option)} is not valid for a {HISTORY_ONLY} plan")
             if globs:
                 raise InvalidInput(f"--exclude is not valid for a {HISTORY_ONLY} plan")
-        review = f"reclaim show {to_show(document, found_plan.place)}"
+        review = f"reclaim show {to_show(document, located.place)}"
         limits_of(limits).check(document, hint=f"nothing was changed; review it: {review}")
         arguments = ApplyArguments() if edit_only else quarantining.arguments(opened, limits)
         quarantined = bool(not edit_only and quarantining.removal(opened).name)
@@ -106,7 +106,7 @@ def apply(
             action = _action(document, opened.name, globs, quarantined=quarantined)
             session.confirm(action, yes=yes)
 
-        run = Plan(found_plan, OpenStore(opened, running.work())).apply(
+        run = Plan(located, OpenStore(opened, running.work())).apply(
             digest=digest,
             exclude=globs,
             unsafe_allow_missing_layers=unsafe_allow_missing_layers,
@@ -201,10 +201,10 @@ class ApplyAnswer:
 
     def _edit_notes(self) -> Iterator[Block]:
         """Yield the removed commits, the reasons of kept commits, and the command for an undo."""
-        from reclaim.run.plan.found_plan import FoundPlan
+        from reclaim.run.plan.plan_location import LocatedPlan
         from reclaim.stores.abilities import ExpiresItself
 
-        yield from read_history(FoundPlan.at(self.applied.place, self.planned)).view()
+        yield from read_history(LocatedPlan.at(self.applied.place, self.planned)).view()
         noun = self.applied.noun
         yield expired(self.planned.expired, [held.holder for held in self.planned.held_by], noun)
         if not self.applied.edit:

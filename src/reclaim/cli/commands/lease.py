@@ -128,14 +128,14 @@ def hold(
         if snapshot is None:
             hint = f"reclaim lease hold {place} ID"
             raise InvalidInput("the id of the snapshot is missing", hint=hint)
-        lease = foreign.take_lease(snapshot, holder=holder_name, length=duration.rest)
+        lease = foreign.take_lease(snapshot, holder=holder_name, length=duration.exact)
     else:
         if snapshot is not None:
             raise InvalidInput("write the commit as REPO/REF")
         ref_place = parse_ref(place)
         with session.open() as catalog:
             lease = catalog.repository(ref_place.repository).take_lease(
-                ref_place.ref, holder=holder_name, length=duration.rest
+                ref_place.ref, holder=holder_name, length=duration.exact
             )
     until = instant(lease.refreshed_at + lease.length)
     session.output.answer(

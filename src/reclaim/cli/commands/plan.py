@@ -43,5 +43,5 @@ def plan(
         made = opened.plan(policy, **arguments(opened.store))
     summary = Summary(made.place, made.document, made.not_recorded)
     if kind.history_only:
-        summary = replace(summary, commits=read_history(made.found))
+        summary = replace(summary, commits=read_history(made.located))
     session.output.answer(summary)

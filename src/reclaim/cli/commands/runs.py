@@ -259,7 +259,7 @@ def runs(
     ] = None,
 ) -> None:
     """List runs that changed history or deleted bytes, newest first."""
-    from reclaim.run.doctor.last_run import find_lateness
+    from reclaim.run.doctor.last_run import find_overdue
     from reclaim.stores.abilities import DeletesOnline
 
     with session.stores(store) as stores:
@@ -269,7 +269,7 @@ def runs(
         late = [
             (opened.name, *message_and_hint)
             for opened in stores
-            if (message_and_hint := find_lateness(opened, opened.runs())) is not None
+            if (message_and_hint := find_overdue(opened, opened.runs())) is not None
         ]
         online = [
             (opened.name, deletes)

@@ -24,7 +24,7 @@ from reclaim.text import size
 
 if TYPE_CHECKING:
     from reclaim.api.plan import Plan
-    from reclaim.run.plan.found_plan import FoundPlan
+    from reclaim.run.plan.plan_location import LocatedPlan
 
 HELD_COLUMNS = ("address", "matched_rules", "held_by")
 
@@ -130,17 +130,15 @@ def show(
     if csv is not None or parquet is not None:
         export(session, opened, csv=csv, parquet=parquet)
         return
-    found_plan = opened.found
-    summary = Summary(found_plan.place, found_plan.document, moved_to=found_plan.moved_to)
+    located = opened.located
+    summary = Summary(located.place, located.document, moved_to=located.moved_to)
     if objects:
         session.output.answer(ObjectsAnswer(summary, opened, limit))
         return
     if held:
-        session.output.answer(HeldAnswer(summary, found_plan, limit))
+        session.output.answer(HeldAnswer(summary, located, limit))
         return
-    history = read_history(
-        found_plan, everything=everything, all_reasons=reasons, listed_by="--all"
-    )
+    history = read_history(located, everything=everything, all_reasons=reasons, listed_by="--all")
     session.output.answer(replace(summary, commits=history))
 
 
@@ -176,7 +174,7 @@ class HeldAnswer:
     """Answer that lists held addresses matched by lifecycle rules."""
 
     summary: Summary
-    found_plan: FoundPlan
+    located: LocatedPlan
     limit: int | None
 
     def document(self) -> Mapping[str, Any]:
@@ -193,13 +191,13 @@ class HeldAnswer:
         return islice(self._every_row(), self.limit)
 
     def _every_row(self) -> Iterator[HeldAddress]:
-        section = self.found_plan.document.lifecycle
+        section = self.located.document.lifecycle
         if section is None:
             raise InvalidInput(
                 f"the plan at {self.summary.place} was not made by lifecycle rules",
                 hint="leave --held out",
             )
         for file in section.held:
-            table = self.found_plan.read(file, HELD_COLUMNS)
+            table = self.located.read(file, HELD_COLUMNS)
             for batch in table.to_batches(max_chunksize=10_000):
                 yield from batch.to_pylist()

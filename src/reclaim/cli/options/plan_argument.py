@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from reclaim.api.plan import Plan
     from reclaim.cli.session import Session
     from reclaim.engine.tasks.parts import Place
-    from reclaim.run.plan.found_plan import FoundPlan
     from reclaim.run.plan.plan_document import PlanDocument
+    from reclaim.run.plan.plan_location import LocatedPlan
     from reclaim.stores.base import Store
 
 PlanArgument = Annotated[
@@ -85,13 +85,13 @@ def open_to_show(session: Session, name: str, store: str | None) -> Plan:
 @contextmanager
 def open_to_apply(
     session: Session, name: str, store: str | None
-) -> Iterator[tuple[FoundPlan, Store]]:
+) -> Iterator[tuple[LocatedPlan, Store]]:
     """Open a plan to apply it, and its store."""
     from reclaim.api.plan_names import check_name, find_named, is_location
-    from reclaim.run.plan.found_plan import FoundPlan, find_plan
+    from reclaim.run.plan.plan_location import LocatedPlan, find_plan
 
     if is_location(name):
-        plan = FoundPlan.at(*find_plan(name))
+        plan = LocatedPlan.at(*find_plan(name))
         planned = plan.document.store
         with session.planned(store, planned.kind, planned.name, planned.uid) as opened:
             yield plan, opened

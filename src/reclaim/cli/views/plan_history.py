@@ -23,7 +23,7 @@ from reclaim.cli.views.snapshot_rows import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from reclaim.run.plan.found_plan import FoundPlan
+    from reclaim.run.plan.plan_location import LocatedPlan
 
 LIVE = "live"
 """Verdict on a kept snapshot; see ``run.snapshot_reasons``."""
@@ -92,7 +92,7 @@ class PlanHistory:
 
 
 def read_history(
-    plan: FoundPlan, *, everything: bool = False, all_reasons: bool = False, listed_by: str = ""
+    plan: LocatedPlan, *, everything: bool = False, all_reasons: bool = False, listed_by: str = ""
 ) -> PlanHistory:
     """Read the snapshots of a plan from its files.
 
@@ -119,7 +119,7 @@ def read_history(
     )
 
 
-def _named(plan: FoundPlan) -> str:
+def _named(plan: LocatedPlan) -> str:
     moved = plan.moved_to
     return to_show(plan.document, plan.place) if moved is None else shlex.quote(shown(moved))
 

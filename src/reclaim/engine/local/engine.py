@@ -1,7 +1,7 @@
-"""The local engine: the tasks of a run in this process, one after the other, without Java.
+"""The local engine: runs the tasks of a run one after the other in this process, without Java.
 
-It keeps addresses in memory, so it refuses a store with more than a million objects. Its plans are
-the same as those of the engine on Spark.
+It keeps addresses in memory, so it refuses stores with more than a million objects. Its plans are
+the same as those of the Spark engine.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from reclaim.stores.format import (
 )
 
 MOST_OBJECTS = 1_000_000
-"""The objects that the local engine works with; they take some hundred megabytes of memory."""
+"""Largest number of objects the local engine accepts; they take some hundred megabytes of
+memory."""
 SURVEY_TASKS = 4
-"""The tasks that the ranges of a survey are spread over."""
+"""Number of tasks the ranges of a survey are spread over."""
 
 
 def hashes_of(addresses: pa.ChunkedArray) -> Key:
-    """The key of each address, by another hash than that of the engine on Spark."""
+    """Return the key of each address, by another hash than the Spark engine."""
     hashes = (
         blake2b(name.lower().encode(), digest_size=8).digest() for name in addresses.to_pylist()
     )
@@ -60,11 +61,11 @@ class LocalEngine(InProcess):
         pass
 
     def ended(self) -> bool:
-        # Its tasks run in the call itself.
+        # Tasks run in the call itself.
         return True
 
     def can_load(self, rows: int) -> bool:
-        # The engine on Spark loads keys, and the two are held to the same plans.
+        # The Spark engine loads keys, and both engines must make the same plans.
         return not rows
 
     def list(self, format: Format, ranges: Sequence[KeyRange], place: Place) -> Objects:
@@ -96,8 +97,8 @@ class LocalEngine(InProcess):
         for first in range(SURVEY_TASKS):
             if task := ranges[first::SURVEY_TASKS]:
                 self._step(f"survey {task[0].prefix}")
-                for found, owned in format.survey_containers(storage, task):
-                    rows.append(found)
+                for snapshots, owned in format.survey_containers(storage, task):
+                    rows.append(snapshots)
                     listed.append(owned)
         return Surveyed(pa.concat_tables(rows), self._write(place, "part", OWNED, listed))
 

@@ -1,7 +1,7 @@
-"""The steps of a run whose size is that of the data: each a function of an engine and a request.
+"""Data-sized steps of a run, each a function of an engine and a request.
 
 They are written once, on ``engine.base.JobRunner``: tasks read and write files, and rows are joined
-and grouped as DataFrames are. A new kind of run adds a module here, and no method to an engine.
+and grouped like DataFrames. A new kind of run adds a module here, and no method to an engine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from reclaim.engine.pipelines.incremental import carry, dead_entries, index
 from reclaim.engine.pipelines.lifecycle import group_ranges, publish, rejudge
 from reclaim.engine.pipelines.promises import needed
 from reclaim.engine.pipelines.protecting import match, merge, shield
-from reclaim.engine.pipelines.taking import recall, sweep
+from reclaim.engine.pipelines.sweeping import recall, sweep
 
 __all__ = [
     "carry",

@@ -1,4 +1,4 @@
-"""Lists of candidates: verified, compared with other lists, and parted by globs."""
+"""Verify lists of candidates, intersect them, and split them by globs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from reclaim.engine.work import candidates, parts
 
 
 def verify(engine: JobRunner, files: Sequence[Part], place: Place) -> Mapping[str, tuple[int, int]]:
-    """Refuse parts that are not as they were written.
+    """Refuse parts changed since they were written.
 
-    Of those that list objects, how many there are of each kind, and their bytes.
+    Return objects and bytes by kind, for parts with objects.
     """
     counts: dict[str, tuple[int, int]] = {}
     if files:
@@ -32,21 +32,21 @@ def verify(engine: JobRunner, files: Sequence[Part], place: Place) -> Mapping[st
 def intersect(
     engine: JobRunner, planned: Sequence[Part], others: Sequence[Part], place: Place
 ) -> Sequence[Part]:
-    """The planned candidates whose addresses others have too, as they were planned.
+    """Return the planned candidates whose addresses are in other lists, too, as planned.
 
-    They are written down by kind, as by ``confirm``. Addresses are compared whole.
+    They are written by kind, as by ``confirm``. Whole addresses are compared.
     """
     if not planned or not others:
         return ()
     listed = engine.files(others).map(partial(parts.read_addresses, place.url), ADDRESSES)
-    # By the whole address, never by a hash: this selects what is deleted.
+    # By whole address, never by hash: this selects objects to delete.
     both = rows_of(engine, place.url, planned, CANDIDATES).join(listed, "address", "left_semi")
     write = partial(candidates.write_kinds, place)
     return engine.run("intersect", both, write, shuffled=count_rows(planned, others)).parts
 
 
 def exclude(engine: JobRunner, request: ExcludeRequest) -> Excluded:
-    """Part candidates by globs; see ``tasks.excluding``. Every one is in one of the lists."""
+    """Split candidates by globs; see ``tasks.excluding``. Each candidate is in exactly one list."""
     if not request.candidates:
         return Excluded((), (), [0] * len(request.globs))
     rows = rows_of(engine, request.included.url, request.candidates, CANDIDATES)
@@ -66,7 +66,7 @@ def exclude(engine: JobRunner, request: ExcludeRequest) -> Excluded:
 
 
 def _known_paths(engine: JobRunner, request: ExcludeRequest) -> Rows:
-    """Addresses with a path that a glob matches where a list has one."""
+    """Return addresses with a path from a list, where a glob matches it."""
     read = partial(candidates.find_paths, request.included.url, request.globs)
     paths = engine.files(request.earlier).map(read, PATHS)
     return paths.group("address", order=("path",)).rename("path", KNOWN_PATH)

@@ -1,4 +1,4 @@
-"""Completeness of snapshots, by a listing of what there is."""
+"""Completeness of snapshots, checked against a listing."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from reclaim.engine.pipelines.reading import count_rows, count_tasks, rows_of
 from reclaim.engine.requests import IncompleteRequest
 from reclaim.engine.tasks.parts import ADDRESSES
 from reclaim.engine.tasks.reading import NEEDS
-from reclaim.engine.work import candidates, containers, parts, taking
+from reclaim.engine.work import candidates, containers, parts, sweeping
 from reclaim.stores.format import CONTAINERS, OWNED
 
 
 def incomplete(engine: JobRunner, request: IncompleteRequest) -> frozenset[str]:
-    """Snapshot containers that need something which is not there, or cannot be read."""
+    """Return snapshot containers with missing or unreadable objects."""
     format, place = request.format, request.place
     if not request.containers.num_rows:
         return frozenset()
     listed = engine.spread(request.containers).map(partial(containers.owned, format), OWNED)
-    # Written down, for both of the joins below need them and reading takes long.
+    # Written to files: both joins below need them, and reading takes long.
     write = partial(parts.write_rows, place.below("owned"))
     written = engine.run("read", listed, write).parts
     owned = rows_of(engine, place.url, written, OWNED)
@@ -29,16 +29,16 @@ def incomplete(engine: JobRunner, request: IncompleteRequest) -> frozenset[str]:
     needs = spread.map(partial(containers.needs, format), NEEDS)
     source = candidates.Source(format, request.objects)
     there = engine.files(request.objects.parts).map(source.folded, ADDRESSES)
-    if request.not_back:
-        read = partial(taking.read_not_back, place.url, request.aside)
-        failed = engine.files(request.not_back).map(read, ADDRESSES)
+    if request.not_restored:
+        read = partial(sweeping.read_not_restored, place.url, request.quarantine)
+        failed = engine.files(request.not_restored).map(read, ADDRESSES)
         there = there.join(failed, "address", "left_anti")
     if request.expired:
-        read_expired = partial(taking.read_expired, place.url)
+        read_expired = partial(sweeping.read_expired, place.url)
         there = there.union(engine.files(request.expired).map(read_expired, ADDRESSES))
     missing = needs.join(there, "address", "left_anti")
     broken = missing.select("owner").distinct().rename("owner", "address")
     owners = owned.join(broken, "address", "left_semi").select("owner").distinct()
-    shuffled = count + count_rows(request.objects.parts, request.not_back, request.expired)
+    shuffled = count + count_rows(request.objects.parts, request.not_restored, request.expired)
     rows = engine.collect("verify", owners, shuffled=shuffled)
     return frozenset(row["owner"] for row in rows)

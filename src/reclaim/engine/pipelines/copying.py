@@ -1,4 +1,4 @@
-"""Copying parts, for runs that come after."""
+"""Copy parts for later runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from reclaim.engine.work import parts
 
 
 def copy(engine: JobRunner, request: CopyRequest) -> Copied:
-    """Copy parts, each verified by its hash, to another place."""
+    """Copy parts to another place, each verified by its hash."""
     if not request.parts:
         return Copied()
-    engine = engine.near(count_rows(request.parts))
+    engine = engine.runner_for(count_rows(request.parts))
     work = partial(parts.copy, request.url, request.place, request.live)
     lines = engine.run("copy", engine.files(request.parts), work)
     return Copied(lines.parts, lines.sum("bytes"))

@@ -1,6 +1,6 @@
-"""Expanding snapshots: all the containers that they need, each once, live ones before dead ones.
+"""Expand snapshots into all the containers they need, each once, live before dead.
 
-What a survey has read before is not read again.
+Containers read by a survey are not read again.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from reclaim.engine.work import containers
 from reclaim.stores.format import CONTAINERS, OWNED
 
 FEW_CONTAINERS = 100_000
-"""So many containers, some ten megabytes, are put together on the driver."""
+"""Containers combined on the driver, some ten megabytes."""
 
 
 def expand(engine: JobRunner, request: ExpandRequest) -> ContainerFiles:
-    """All containers of snapshots, each once, live ones before dead ones."""
+    """Return all containers of snapshots, each once, live before dead."""
     format, named, place = request.format, request.containers, request.place
     if not named.num_rows:
         return NO_CONTAINERS
     if written := named_containers(format, named, place, engine.open(place.url)):
         return written
     if _is_little(request):
-        engine = engine.near(count_rows(request.known) * named.num_rows)
-    # Of each container the row with the least cause.
+        engine = engine.runner_for(count_rows(request.known) * named.num_rows)
+    # For each container the row with the least cause.
     once = _listed(engine, request).group("address", order=("cause",))
     if request.known:
         once = once.join(live_addresses(engine, place.url, request.known), "address", "left")
-    # How many containers each of them lists is not known yet; some hundreds are usual.
+    # The number of containers each of them lists is unknown; some hundreds are usual.
     shuffled = count_rows(request.known) + 100 * named.num_rows
     write = partial(containers.write_containers, place)
     lines = engine.run("expand", once, write, shuffled=shuffled)
@@ -50,7 +50,7 @@ def expand(engine: JobRunner, request: ExpandRequest) -> ContainerFiles:
 
 
 def _listed(engine: JobRunner, request: ExpandRequest) -> Rows:
-    """Snapshot containers and what they list, read or as a survey found it."""
+    """Return snapshot containers and the containers they list, read now or by a survey."""
     expand = partial(containers.expand, request.format)
     if request.surveyed is None:
         return engine.spread(request.containers).map(expand, CONTAINERS)
@@ -63,10 +63,10 @@ def _listed(engine: JobRunner, request: ExpandRequest) -> Rows:
 
 
 def _is_little(request: ExpandRequest) -> bool:
-    """Whether the driver can put containers together by itself, if it can do so many.
+    """Return whether the driver can combine the containers by itself.
 
-    Either nothing is left to read and what was read is little, or few containers are compared with
-    known ones, of which each lists about as many or fewer.
+    True if a survey has read everything and the result is small, or if few snapshot containers are
+    compared with known ones, each of which lists about as many or fewer.
     """
     if request.surveyed is None:
         return count_rows(request.known) > 0
@@ -74,7 +74,7 @@ def _is_little(request: ExpandRequest) -> bool:
 
 
 def _has_read_all(request: ExpandRequest, surveyed: Surveyed) -> bool:
-    """Whether a survey has left nothing to read, and has not found more than a few containers."""
+    """Return whether a survey has left nothing to read and has found few containers."""
     unread, _ = surveyed.part(request.format, request.containers)
     reads = pa.array(request.format.reads, pa.string())
     if pc.any(pc.is_in(unread.column("kind"), reads)).as_py():

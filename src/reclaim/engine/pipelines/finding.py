@@ -1,6 +1,6 @@
-"""Finding candidates: objects are compared with the keys of what is live, and judged.
+"""Find candidates: compare objects with the keys of live data, and judge the rest.
 
-Where containers are taken by name and there is little to compare, that is done in this process.
+If containers are taken by name and there is little to compare, this process does it.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from reclaim.stores.format import CONTAINERS, Format, ReadsContainers
 
 
 def find(engine: JobRunner, request: FindRequest) -> Candidates:
-    """Objects that no live container lists and nothing holds, judged."""
+    """Find objects no live container lists and nothing holds, and judge them."""
     if request.search is not None:
         return find_by_index(engine, request, request.search)
     if request.lifecycle is not None:
         return find_by_rules(engine, request, request.lifecycle)
-    # Without containers to read, less time may go into the work than into jobs that spread it.
+    # Without containers to read, the work may take less time than the jobs to spread it.
     rows = count_rows(request.objects.parts, request.containers.parts)
-    return _find(engine if request.format.reads else engine.near(rows), request)
+    return _find(engine if request.format.reads else engine.runner_for(rows), request)
 
 
 def _find(engine: JobRunner, request: FindRequest) -> Candidates:
-    """Compare all objects with what is live."""
+    """Compare all objects with live data."""
     format, objects, needed = request.format, request.objects.parts, request.containers
     by_key = bool(needed.dead) and _lacks_paths(format)
     keys, read = write_keys(engine, format, needed, request.held, (), request.work, dead=by_key)
-    found = Candidates(read=read, sample=keys.sample)
+    result = Candidates(read=read, sample=keys.sample)
     source = Source(format, request.objects, keys.sample.keys)
     if not objects:
-        return found
+        return result
     judge = partial(candidates.judge, format, request.rules, request.place, engine.keys_of)
     loads = can_load(engine, keys.live) and can_load(engine, keys.dead)
     if (needed.dead and not by_key) or not loads:
         seen = write_survivors(engine, source, keys.live, request.work)
-        count_looked_at(found, seen)
+        count_looked_at(result, seen)
         if not seen.parts:
-            return found
+            return result
         survivors = rows_of(engine, request.work.url, seen.parts, SURVIVORS)
         if by_key:
             survivors = _explain_by_key(engine, seen.parts, keys.dead, request.work.url)
@@ -73,14 +73,14 @@ def _find(engine: JobRunner, request: FindRequest) -> Candidates:
         look = partial(candidates.survivors, source, request.work.url, keys.live, engine.keys_of)
         files = engine.files(objects)
         lines = engine.run("find", files, partial(candidates.with_counts, look, judge))
-        count_looked_at(found, lines)
-    return judged(found, lines)
+        count_looked_at(result, lines)
+    return judged(result, lines)
 
 
 def confirm(engine: JobRunner, request: ConfirmRequest) -> Candidates:
-    """Candidates that nothing reaches now either, without those that were done before.
+    """Return candidates still unreferenced now, without those an earlier apply has done.
 
-    They are written down by kind: the group of a part is the kind of its objects.
+    They are written by kind: the group of a part is the kind of its objects.
     """
     keys, read = write_keys(
         engine, request.format, request.revived, request.held, request.done, request.work
@@ -98,7 +98,7 @@ def confirm(engine: JobRunner, request: ConfirmRequest) -> Candidates:
 
 
 def _explain_by_key(engine: JobRunner, survivors: Sequence[Part], dead: Keys, url: str) -> Rows:
-    """Survivors, each with the cause of the dead address that has its key, if there is one."""
+    """Return survivors, each with the cause of the dead address with its key, if any."""
     with_keys = partial(candidates.with_keys, engine.keys_of)
     rows = rows_of(engine, url, survivors, SURVIVORS).map(with_keys, SURVIVORS.append(JOIN_KEY))
     rows = rows.select(*(name for name in SURVIVORS.names if name != "cause"), JOIN_KEY.name)
@@ -109,7 +109,7 @@ def _explain_by_key(engine: JobRunner, survivors: Sequence[Part], dead: Keys, ur
 
 
 def _dead(engine: JobRunner, format: Format, needed: ContainerFiles, place: Place) -> Rows:
-    """Addresses that dead containers listed, each once, with the least cause."""
+    """Return addresses listed by dead containers, each once, with the least cause."""
     rows = rows_of(engine, place.url, needed.parts, CONTAINERS)
     spread = rows.where("cause", LIVE, equal=False).repartition(count_tasks(engine, needed.dead))
     return least_causes(spread.map(partial(containers.read_dead, format), READ))

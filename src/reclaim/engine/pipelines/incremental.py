@@ -1,7 +1,6 @@
-"""The index, the entries of dead containers, and what is carried on: for runs that start from a
-checkpoint and leave one.
+"""Build the index, read dead containers, and carry addresses, for incremental runs.
 
-Each task reads some ranges and writes the parts of the index with their entries, cut by partition.
+Each task reads some ranges and writes index parts with their entries, cut by partition.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from reclaim.engine.incremental import Carried, CarryRequest, Indexed, IndexRequ
 from reclaim.engine.pipelines.reading import count_rows, count_tasks, rows_of
 from reclaim.engine.tasks.dead_entries import DeadCounts
 from reclaim.engine.tasks.index import IndexCounts
-from reclaim.engine.tasks.looking_up import GuardCounts, add_guards
+from reclaim.engine.tasks.lookup import GuardCounts, add_guards
 from reclaim.engine.tasks.parts import ADDRESSES, Part, Place, read_part
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.uncommitted import DeadEntries, DeadRequest
@@ -27,12 +26,12 @@ from reclaim.engine.work.lines import Lines
 from reclaim.engine.work.parts import read_addresses
 from reclaim.stores.format import CONTAINERS
 
-ENTRIES_NEAR = 100_000
-"""So many entries of containers are read without a job: some ten megabytes."""
+ENTRIES_IN_PROCESS = 100_000
+"""Entries of containers read without a job, some ten megabytes."""
 
 
 def index(engine: JobRunner, request: IndexRequest) -> Indexed:
-    """Read live containers that no run has read, and write their entries down by partition."""
+    """Read live containers no run has read, and write their entries by partition."""
     if not request.containers:
         return Indexed()
     engine = _near(engine, request.place, request.containers, request.known, live=True)
@@ -55,7 +54,7 @@ def index(engine: JobRunner, request: IndexRequest) -> Indexed:
 
 
 def dead_entries(engine: JobRunner, request: DeadRequest) -> DeadEntries:
-    """Read dead containers, and write down what they list."""
+    """Read dead containers and write the entries they list."""
     if not request.containers:
         return DeadEntries()
     engine = _near(engine, request.place, request.containers, (), live=False)
@@ -71,7 +70,7 @@ def dead_entries(engine: JobRunner, request: DeadRequest) -> DeadEntries:
 
 
 def carry(engine: JobRunner, request: CarryRequest) -> Carried:
-    """Addresses that a run did not take, written down, and what it took by partition."""
+    """Write addresses a run did not take, and count taken objects by partition."""
     url = request.source.url
     taken: GuardCounts = {}
     if request.journal:
@@ -91,11 +90,11 @@ def carry(engine: JobRunner, request: CarryRequest) -> Carried:
 
 
 def guards_in(lines: Lines) -> GuardCounts:
-    """Objects and bytes by partition, as tasks have reported them."""
+    """Return objects and bytes by partition, as reported by tasks."""
     counts: GuardCounts = {}
     for report in lines.reports():
-        found = report["guards"].items()
-        add_guards(counts, {guard: (objects, size) for guard, (objects, size) in found})
+        guards = report["guards"].items()
+        add_guards(counts, {guard: (objects, size) for guard, (objects, size) in guards})
     return counts
 
 
@@ -107,9 +106,9 @@ def _near(
     *,
     live: bool,
 ) -> JobRunner:
-    """The engine, or this process if there are few entries to read in it."""
-    near = engine.near(count_rows(containers, known))
-    if near is engine:
+    """Return the engine, or this process if there are few entries to read."""
+    runner = engine.runner_for(count_rows(containers, known))
+    if runner is engine:
         return engine
     storage = engine.open(place.url)
     tables = [read_part(storage, part, ["address", "cause", "entries"]) for part in containers]
@@ -119,6 +118,6 @@ def _near(
     for part in known:
         names = read_part(storage, part, ["address"]).column("address").combine_chunks()
         rows = rows.filter(pc.invert(pc.is_in(rows.column("address"), names)))
-    # Whatever has no entries is read, too.
+    # Containers without entries are read, too.
     entries = rows.num_rows + (pc.sum(rows.column("entries")).as_py() or 0)
-    return near if entries <= ENTRIES_NEAR else engine
+    return runner if entries <= ENTRIES_IN_PROCESS else engine

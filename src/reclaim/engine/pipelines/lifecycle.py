@@ -1,9 +1,9 @@
-"""Lifecycle rules: the ranges of commits, what rules match wherever something refers to it, and
-what is done after a plan.
+"""Lifecycle rules: group the ranges of commits, find objects matched on every path, and run the
+steps after a plan.
 
-Ranges are grouped before an entry is read. What has to be decided on is told by keys, and then
-every path of these addresses comes to one task, which decides by whole addresses. A collision of
-keys only adds what is decided on.
+Ranges are grouped before any entry is read. Keys select the addresses to decide on; then all paths
+of an address come to the same task, which decides by whole addresses. A collision of keys only adds
+an address to decide on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS
 from reclaim.engine.tasks.parts import Part, opened_by, read_part, write_part
 from reclaim.engine.tasks.rule_changes import RuleChanges, find_changed_parts
 from reclaim.engine.tasks.sampling import Sample
-from reclaim.engine.work import lifecycle, lifecycle_later
+from reclaim.engine.work import lifecycle, lifecycle_after_plan
 from reclaim.engine.work.lifecycle import (
     ADDRESS_FILE,
     CANDIDATE_FILE,
@@ -51,24 +51,24 @@ from reclaim.engine.work.lifecycle import (
     SHARE,
     Wanted,
 )
-from reclaim.engine.work.lines import Lines, Work, after
+from reclaim.engine.work.lines import Lines, Work, in_sequence
 from reclaim.engine.work.parts import read_parts
 from reclaim.engine.work.uncommitted import write_names
 
 LOOKED_UP_BY_A_TASK = 500
-"""Objects that are worth a task of their own to look them up."""
+"""Objects worth a task of their own to look them up."""
 ROWS_OF_A_SHARE = 500_000
-"""Rows of the index that are worth a task of their own."""
+"""Index rows worth a task of their own."""
 ROWS_LEFT_BY_A_TASK = 50_000
-"""Paths that are worth a task of their own to judge them again."""
+"""Paths worth a task of their own to judge them again."""
 
 
 # Potential commits, and their ranges
 
 
 def group_ranges(engine: JobRunner, request: RangesRequest) -> RangeFiles:
-    """The distinct ranges of metaranges, with the union of what reaches them, before any entry is
-    read."""
+    """Return the distinct ranges of metaranges with the union of their bits, before reading any
+    entry."""
     place = request.place
     listed = _expanded(engine, request)
     if request.known:
@@ -103,7 +103,7 @@ def _expanded(engine: JobRunner, request: RangesRequest | RejudgeRequest) -> Row
 
 
 def _each_once(listed: Rows) -> Rows:
-    """Ranges, each once with the union of what reaches it."""
+    """Return ranges, each once with the union of its bits."""
     return listed.group("address", least=("holder", "branch"), bit_or=("bits",))
 
 
@@ -111,18 +111,18 @@ def _each_once(listed: Rows) -> Rows:
 
 
 def find_by_rules(engine: JobRunner, request: FindRequest, search: LifecycleSearch) -> Candidates:
-    """Find what rules match wherever something refers to it."""
+    """Find objects with a matching rule on every path and branch."""
     notes = LifecycleFindings()
-    found = Candidates(lifecycle=notes)
-    # Without an earlier run everything that a rule matches is decided on.
+    result = Candidates(lifecycle=notes)
+    # Without an earlier run, every address matched by a rule is decided on.
     wanted = None
     if search.earlier is not None:
         wanted = _find_changed(engine, request, search, search.earlier, notes)
     going: Keys = ()
     if wanted is None or wanted.partitions:
         going = _find_deduplications(engine, request, search, wanted, notes)
-    _find_objects(engine, request, search, found, going)
-    return found
+    _find_objects(engine, request, search, result, going)
+    return result
 
 
 def _find_changed(
@@ -132,7 +132,7 @@ def _find_changed(
     earlier: EarlierRun,
     notes: LifecycleFindings,
 ) -> Wanted:
-    """What may be judged in another way than by the last run."""
+    """Find addresses whose decision may differ from the last run."""
     work, keys_of = request.work, engine.keys_of
     ranges, known = tuple(search.ranges), tuple(earlier.ranges)
     own = engine.open(work.url)
@@ -175,8 +175,8 @@ def _find_deduplications(
     wanted: Wanted | None,
     notes: LifecycleFindings,
 ) -> Keys:
-    """Decide on addresses by every path that refers to them, partition by partition; returns
-    the keys of those that go, to look for them in a listing."""
+    """Decide on addresses partition by partition, by every path referring to them. Return the keys
+    of deletable addresses, to look for them in a listing."""
     sources = [
         *((search.url, part) for part in search.index),
         *((request.place.url, part) for part in search.fresh),
@@ -196,11 +196,11 @@ def _find_deduplications(
         tuple(search.ranges),
         wanted,
         engine.keys_of,
-        search.found,
+        search.results,
         request.work if request.objects.parts else None,
     )
-    near = engine.near(count_rows([part for _, part in sources]))
-    lines = near.run("decide", near.spread(shares), decide)
+    runner = engine.runner_for(count_rows([part for _, part in sources]))
+    lines = runner.run("decide", runner.spread(shares), decide)
     notes.index_bytes += lines.sum("bytes")
     notes.rows = _of(lines, ROW_FILE)
     notes.addresses = _of(lines, ADDRESS_FILE)
@@ -209,15 +209,15 @@ def _find_deduplications(
 
 
 def _cuts(engine: JobRunner, wanted: Wanted, parts: Sequence[Part]) -> list[str]:
-    """Partitions at which an incremental run shares its work: few, for a part that lies on both
-    sides of one is read twice."""
+    """Return partitions at which an incremental run shares its work. They are few: a part across a
+    boundary is read twice."""
     names = sorted(wanted.partitions)
     shares = min(len(names), 2 * engine.tasks, -(-count_rows(parts) // ROWS_OF_A_SHARE))
     return [names[number * len(names) // shares] for number in range(1, shares)]
 
 
 def _shares(sources: Sequence[tuple[str, Part]], cuts: Sequence[str]) -> pa.Table:
-    """For each interval of partitions the parts of the index that may have rows of it."""
+    """Return for each interval of partitions the index parts with possible rows of it."""
     shares = []
     for first, last in pairwise(["", *cuts, None]):
         assert first is not None
@@ -239,19 +239,20 @@ def _find_objects(
     engine: JobRunner,
     request: FindRequest,
     search: LifecycleSearch,
-    found: Candidates,
+    result: Candidates,
     wanted: Keys,
 ) -> None:
-    """The candidates among what goes: what is there, held by nothing, and may be taken."""
-    notes, format, keys_of = found.lifecycle, request.format, engine.keys_of
+    """Find the candidates among deletable addresses: existing, held by nothing, and allowed to
+    go."""
+    notes, format, keys_of = result.lifecycle, request.format, engine.keys_of
     assert notes is not None
-    keys, found.read = write_keys(engine, format, NO_CONTAINERS, request.held, (), request.work)
+    keys, result.read = write_keys(engine, format, NO_CONTAINERS, request.held, (), request.work)
     going, notes.addresses = notes.addresses, ()
     there: Callable[[pa.Table], pa.Table] = partial(lifecycle.look_up_going, format)
     if search.earlier is None:
-        found.sample = _sample(engine, request)
+        result.sample = _sample(engine, request)
     if request.objects.parts:
-        there = _find_listed(engine, request, wanted, found)
+        there = _find_listed(engine, request, wanted, result)
     if not going:
         return
     judge = partial(
@@ -262,28 +263,28 @@ def _find_objects(
         keys.live,
         keys_of,
         request.place,
-        search.found,
+        search.results,
         there,
     )
     url = request.place.url
     if request.objects.parts:
-        lines = _run(engine, "find", going, partial(after, partial(read_parts, url), judge))
+        lines = _run(engine, "find", going, partial(in_sequence, partial(read_parts, url), judge))
     else:
         # Each of them is a request.
         tasks = count_tasks(engine, -(-count_rows(going) // LOOKED_UP_BY_A_TASK))
         rows = rows_of(engine, url, going, ADDRESSES).repartition(tasks)
         lines = engine.run("find", rows, judge, shuffled=count_rows(going))
-        found.objects, found.size = lines.sum("there"), lines.sum("size")
-    found.parts = [replace(part, group="") for part in _of(lines, CANDIDATE_FILE)]
+        result.objects, result.size = lines.sum("there"), lines.sum("size")
+    result.parts = [replace(part, group="") for part in _of(lines, CANDIDATE_FILE)]
     notes.addresses = _of(lines, ADDRESS_FILE)
     notes.held = [*notes.held, *_of(lines, HELD_FILE)]
     for report in lines.reports():
-        found.verdict.add(Verdict.decode(report["verdict"]))
+        result.verdict.add(Verdict.decode(report["verdict"]))
     notes.gone = lines.sum("owned") - lines.sum("there")
 
 
 def _sample(engine: JobRunner, request: FindRequest) -> Sample:
-    """Some of the live containers, which a listing must have."""
+    """Return a sample of live containers every listing must have."""
     if not request.containers.parts:
         return Sample()
     within = partial(sampling.below, request.format.prefix)
@@ -292,9 +293,9 @@ def _sample(engine: JobRunner, request: FindRequest) -> Sample:
 
 
 def _find_listed(
-    engine: JobRunner, request: FindRequest, wanted: Keys, found: Candidates
+    engine: JobRunner, request: FindRequest, wanted: Keys, result: Candidates
 ) -> Callable[[pa.Table], pa.Table]:
-    """Count what is listed; returns what finds it of some addresses."""
+    """Count listed objects; return a function to find the listed objects of some addresses."""
     work, keys_of = request.work, engine.keys_of
     find = partial(
         lifecycle.find_listed,
@@ -303,13 +304,13 @@ def _find_listed(
         work,
         wanted,
         keys_of,
-        found.sample.keys,
+        result.sample.keys,
     )
     lines = _run(engine, "count", request.objects.parts, find)
-    found.objects, found.size = lines.sum("objects"), lines.sum("size")
-    found.sampled = lines.sum("sampled")
-    assert found.lifecycle is not None
-    found.lifecycle.objects = lines.sum("data")
+    result.objects, result.size = lines.sum("objects"), lines.sum("size")
+    result.sampled = lines.sum("sampled")
+    assert result.lifecycle is not None
+    result.lifecycle.objects = lines.sum("data")
     return partial(lifecycle.match_listed, work.url, tuple(lines.parts), keys_of)
 
 
@@ -317,14 +318,14 @@ def _find_listed(
 
 
 def rejudge(engine: JobRunner, request: RejudgeRequest) -> Rejudged:
-    """The addresses of a lifecycle plan that some path holds by what reaches it since."""
+    """Return the addresses of a lifecycle plan held by a path added since."""
     expanded = _expanded(engine, request)
     if expanded is None:
         return Rejudged()
     place, keys_of = request.place, engine.keys_of
     write_going = partial(lifecycle.write_going_keys, place, keys_of)
     planned = _run(engine, "planned", request.rows, write_going)
-    newly = partial(lifecycle_later.newly_reached, place.url, tuple(request.ranges))
+    newly = partial(lifecycle_after_plan.newly_reached, place.url, tuple(request.ranges))
     fresh = _each_once(expanded).map(newly, RANGES)
     write = partial(lifecycle.write_ranges, place.below("fresh"))
     lines = engine.run("ranges", fresh, write, shuffled=100 * request.metaranges.num_rows)
@@ -332,14 +333,14 @@ def rejudge(engine: JobRunner, request: RejudgeRequest) -> Rejudged:
     if not expected:
         return Rejudged(metaranges=lines.sum("metaranges"))
     wanted = tuple(planned.parts)
-    read = partial(lifecycle_later.read_again, request.format, place, wanted, keys_of)
+    read = partial(lifecycle_after_plan.read_again, request.format, place, wanted, keys_of)
     spread = rows_of(engine, place.url, ranges, RANGES).repartition(count_tasks(engine, expected))
     again = engine.run("read", spread, read)
     rows = rows_of(engine, place.url, [*request.rows, *again.parts], ROWS)
     count = count_rows(request.rows, again.parts)
     tasks = count_tasks(engine, -(-count // ROWS_LEFT_BY_A_TASK))
     leave = partial(
-        lifecycle_later.leave, request.classes, tuple(request.protect), place.below("leaving")
+        lifecycle_after_plan.leave, request.classes, tuple(request.protect), place.below("leaving")
     )
     left = engine.run("rejudge", rows.repartition(tasks, "address"), leave, shuffled=count)
     return Rejudged(
@@ -353,15 +354,15 @@ def rejudge(engine: JobRunner, request: RejudgeRequest) -> Rejudged:
 
 
 def publish(engine: JobRunner, request: PublishRequest) -> None:
-    """Write down the addresses of a run of lifecycle rules, each row with the run."""
+    """Publish the addresses of a lifecycle run, each row with the run."""
     if request.addresses:
-        work = partial(lifecycle_later.publish, request.run, request.url, request.place)
+        work = partial(lifecycle_after_plan.publish, request.run, request.url, request.place)
         _run(engine, "publish", request.addresses, work)
 
 
 def _run(engine: JobRunner, step: str, parts: Sequence[Part], work: Work) -> Lines:
     """Run work on parts, in this process if there is little of it."""
-    engine = engine.near(count_rows(parts))
+    engine = engine.runner_for(count_rows(parts))
     return engine.run(step, engine.files(parts), work)
 
 

@@ -1,7 +1,7 @@
-"""Keys of what is live, written down for tasks to compare addresses with.
+"""Keys of live addresses, written to files for tasks to compare with.
 
-A key has eight bytes for each address. As many as ``Engine.can_load`` allows are loaded by every
-process that judges objects, so that the objects stay where they are; more are joined by.
+A key has eight bytes. Up to ``Engine.can_load`` keys are loaded by every process judging objects,
+so the objects need not move; more keys are joined.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reclaim.engine.work.lines import Lines
 from reclaim.stores.format import CONTAINERS, Format
 
 LOOKUP_LIMIT = 32_000_000
-"""Keys that a process can load: a quarter of a gigabyte."""
+"""Keys a process can load: a quarter of a gigabyte."""
 
 Keys = tuple[Part, ...]
 """Files with keys."""
@@ -33,7 +33,8 @@ Keys = tuple[Part, ...]
 
 @dataclass(frozen=True, slots=True)
 class WrittenKeys:
-    """The keys of what is live, with a sample of it, and of what is dead with the causes."""
+    """Keys of live addresses with a sample of them, and keys of dead addresses with their
+    causes."""
 
     live: Keys = ()
     dead: Keys = ()
@@ -59,9 +60,9 @@ def write_keys(
     *,
     dead: bool = False,
 ) -> tuple[WrittenKeys, Read]:
-    """Write down the keys of all that is needed, or was done, and say how much was read.
+    """Write the keys of all addresses needed or done, and return the amount read.
 
-    With ``dead`` also those of what dead containers list.
+    With ``dead``, also those of the addresses dead containers list.
     """
     sources: list[Rows] = []
     if count := needed.containers + (needed.dead if dead else 0):
@@ -81,7 +82,7 @@ def write_keys(
 
 
 def key_rows(engine: JobRunner, keys: Keys, url: str) -> Rows:
-    """Keys as rows, to join by."""
+    """Return keys as rows, to join on."""
     return engine.files(keys).map(partial(containers.read_keys, url), pa.schema([JOIN_KEY]))
 
 
@@ -90,15 +91,15 @@ def can_load(engine: JobRunner, keys: Keys) -> bool:
 
 
 def live_addresses(engine: JobRunner, url: str, parts: Sequence[Part]) -> Rows:
-    """The addresses of the live containers in files, each once, as ``KNOWN``.
+    """Return the addresses of live containers in files, each once, as ``KNOWN``.
 
-    Whole ones: a container that is taken for another would not be read.
+    Whole addresses: a container mistaken for another would not be read.
     """
     read = partial(containers.read_known, url)
     return engine.files(parts).map(read, containers.KNOWN).distinct()
 
 
 def sample_in(*jobs: Lines) -> Sample:
-    """The sample of what is live that tasks have reported."""
+    """Return the sample of live addresses reported by tasks."""
     reports = (report for lines in jobs for report in lines.reports())
     return Sample.of(report[containers.SAMPLE] for report in reports)

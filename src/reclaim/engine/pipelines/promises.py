@@ -1,4 +1,4 @@
-"""Needs of promised snapshots, which runs can bring back."""
+"""Objects needed by promised snapshots, which runs can restore."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from reclaim.engine.work import containers
 
 
 def needed(engine: JobRunner, request: NeededRequest) -> Needed:
-    """Every address that promised snapshots need.
+    """Return every address promised snapshots need.
 
-    Each container is read once, at home or in quarantine; one that can be read nowhere is
-    counted where that is noticed.
+    Each container is read once, from its own address or from quarantine; containers unreadable at
+    both are counted.
     """
     format, place = request.format, request.place
     if not request.containers.num_rows:

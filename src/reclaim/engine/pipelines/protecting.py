@@ -1,4 +1,4 @@
-"""Protection of a store: the paths that its globs match, wherever they are told."""
+"""Protection of a store: find every path its globs match."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reclaim.stores.format import CONTAINERS
 
 
 def match(engine: JobRunner, request: MatchRequest) -> Matches:
-    """Paths in dead containers that globs match, with their addresses, written down."""
+    """Write paths in dead containers matched by globs, with their addresses."""
     place = request.place
     if not request.containers:
         write = partial(shielding.write_listed, request.globs, place)
@@ -35,7 +35,7 @@ def match(engine: JobRunner, request: MatchRequest) -> Matches:
 
 
 def shield(engine: JobRunner, request: ShieldRequest) -> Sequence[Part]:
-    """Addresses with the glob that a path of theirs matches, as ``SHIELDS``, written down."""
+    """Write addresses with the glob matching a path of theirs, as ``SHIELDS``."""
     globs, place = request.globs, request.place
     written: list[Part] = []
     for url, parts in ((place.url, request.matches), (request.url, request.remembered)):
@@ -45,13 +45,13 @@ def shield(engine: JobRunner, request: ShieldRequest) -> Sequence[Part]:
         names = pa.table({"address": pa.array(request.files, pa.string())})
         write = partial(shielding.write_hashed_shields, globs, place)
         # A file of the store has some ten thousand rows.
-        spread = engine.near(0) if len(request.files) == 1 else engine
+        spread = engine.runner_for(0) if len(request.files) == 1 else engine
         written += spread.run("shield", spread.spread(names), write).parts
     return written
 
 
 def merge(engine: JobRunner, request: MergeRequest) -> Sequence[Part]:
-    """Lists of paths put together: each path once, of those that globs match."""
+    """Merge lists of paths: each path once, if a glob matches it."""
     rows = rows_of(engine, request.place.url, request.parts, PATHS).distinct()
     write = partial(shielding.write_distinct, request.globs, request.place)
     return engine.run("merge", rows, write, shuffled=count_rows(request.parts)).parts
@@ -61,5 +61,5 @@ def _run(engine: JobRunner, step: str, parts: Sequence[Part], work: Work) -> Lin
     """Run work on parts, in this process if they are small."""
     if not parts:
         return Lines(())
-    engine = engine.near(count_rows(parts))
+    engine = engine.runner_for(count_rows(parts))
     return engine.run(step, engine.files(parts), work)

@@ -1,4 +1,4 @@
-"""Reading parts in a pipeline."""
+"""Read parts in a pipeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reclaim.engine.work.parts import read_parts
 
 
 def rows_of(engine: JobRunner, url: str, parts: Sequence[Part], schema: pa.Schema) -> Rows:
-    """The rows of parts, each verified by its hash before any of it is used."""
+    """Return the rows of parts, each verified by its hash before use."""
     return engine.files(parts).map(partial(read_parts, url), schema)
 
 
@@ -23,5 +23,5 @@ def count_rows(*lists: Sequence[Part]) -> int:
 
 
 def count_tasks(engine: JobRunner, count: int) -> int:
-    """How many tasks a job has for so many rows, each of which is worth one."""
+    """Return the number of tasks for a job with this many rows, each worth a task."""
     return max(1, min(2 * engine.tasks, count))

@@ -1,4 +1,4 @@
-"""Survivors: objects that nothing live lists, and where dead containers listed them."""
+"""Survivors: objects no live container lists, and the dead containers listing them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from reclaim.storage import LISTED
 
 
 def without_keys(engine: JobRunner, rows: Rows, schema: pa.Schema, live: Keys, url: str) -> Rows:
-    """Rows whose addresses have none of the keys in files."""
+    """Return rows whose addresses have none of the keys in files."""
     if can_load(engine, live):
         return rows.map(partial(candidates.unlisted, url, live, engine.keys_of), schema)
     keyed = rows.map(partial(candidates.with_keys, engine.keys_of), schema.append(JOIN_KEY))
@@ -29,7 +29,7 @@ def without_keys(engine: JobRunner, rows: Rows, schema: pa.Schema, live: Keys, u
 
 
 def write_survivors(engine: JobRunner, source: Source, live: Keys, place: Place) -> Lines:
-    """Write down the objects whose keys are not live; the reports count all of them."""
+    """Write the objects whose keys are not live; the reports count all objects."""
     files = engine.files(source.objects.parts)
     write = partial(candidates.write_survivors, place)
     if can_load(engine, live):
@@ -43,26 +43,26 @@ def write_survivors(engine: JobRunner, source: Source, live: Keys, place: Place)
 
 
 def explain(survivors: Rows, dead: Rows) -> Rows:
-    """Survivors, each with where a dead container listed it, if one did."""
+    """Return survivors, each with the path and cause in a dead container, if any."""
     rows = survivors.select(*LISTED.names).join(dead, "address", "left")
     return rows.select(*SURVIVORS.names)
 
 
 def least_causes(listed: Rows) -> Rows:
-    """Addresses, each once, with the least cause."""
-    # Of equal causes the first path: what a plan says must not depend on who was read first.
+    """Return addresses, each once, with the least cause."""
+    # Among equal causes the first path: a plan must not depend on the order of reading.
     named = listed.select("address", "cause", "path", "kind")
     return named.group("address", order=("cause", "path", "kind"))
 
 
-def count_looked_at(found: Candidates, lines: Lines) -> None:
-    found.objects += lines.sum("objects")
-    found.size += lines.sum("size")
-    found.sampled += lines.sum("sampled")
+def count_looked_at(result: Candidates, lines: Lines) -> None:
+    result.objects += lines.sum("objects")
+    result.size += lines.sum("size")
+    result.sampled += lines.sum("sampled")
 
 
-def judged(found: Candidates, lines: Lines) -> Candidates:
-    found.parts = lines.parts
+def judged(result: Candidates, lines: Lines) -> Candidates:
+    result.parts = lines.parts
     for report in lines.reports():
-        found.verdict.add(Verdict.decode(report["verdict"]))
-    return found
+        result.verdict.add(Verdict.decode(report["verdict"]))
+    return result

@@ -1,7 +1,7 @@
-"""Finding candidates by the index, for runs on uncommitted data.
+"""Find candidates by the index, for runs on uncommitted data.
 
-What is live is compared by keys. Where there is little to compare, as is usual for an incremental
-run, that is done in this process.
+Live addresses are compared by keys. If there is little to compare, as usual for an incremental run,
+this process does it.
 """
 
 from __future__ import annotations
@@ -37,16 +37,15 @@ from reclaim.engine.work.parts import write_rows
 from reclaim.engine.work.uncommitted import THERE
 
 LOOKED_UP_BY_A_TASK = 500
-"""Objects that are worth a task of their own to look them up."""
-LOOKED_UP_NEAR, LOOKED_UP_ON_DISK = 1_000, 10_000
-"""So many objects are looked up without a job, in a storage that is asked by requests, and on a
-disk."""
+"""Objects worth a task of their own to look them up."""
+LOOKED_UP_IN_PROCESS, LOOKED_UP_ON_DISK = 1_000, 10_000
+"""Objects looked up without a job: in a storage reached by requests, and on a disk."""
 
 
 def find_by_index(engine: JobRunner, request: FindRequest, search: UncommittedSearch) -> Candidates:
-    """Find candidates by the index, and note what the next run needs."""
+    """Find candidates by the index, and take the notes the next run needs."""
     format, url = request.format, request.place.url
-    near = engine.near(
+    runner = engine.runner_for(
         count_rows(
             request.objects.parts,
             request.containers.parts,
@@ -56,46 +55,46 @@ def find_by_index(engine: JobRunner, request: FindRequest, search: UncommittedSe
             search.carried,
         )
     )
-    held, read = write_keys(near, format, NO_CONTAINERS, request.held, (), request.work)
+    held, read = write_keys(runner, format, NO_CONTAINERS, request.held, (), request.work)
     notes = UncommittedFindings()
-    found = Candidates(read=read, uncommitted=notes)
-    committed = _committed(near, request, search, found)
+    result = Candidates(read=read, uncommitted=notes)
+    committed = _committed(runner, request, search, result)
     if request.objects.parts:
         count = partial(uncommitted.count_guards, Source(format, request.objects))
-        notes.guards = guards_in(near.run("count", near.files(request.objects.parts), count))
-    there, waiting = _look_up(engine, near, request, search, committed, held.live, notes)
+        notes.guards = guards_in(runner.run("count", runner.files(request.objects.parts), count))
+    there, waiting = _look_up(engine, runner, request, search, committed, held.live, notes)
     objects = Objects(url, [*request.objects.parts, *there])
     notes.carried = waiting
     if not objects.parts:
-        return found
-    source = Source(format, objects, found.sample.keys)
-    survivors = write_survivors(near, source, committed, search.carry)
-    count_looked_at(found, survivors)
+        return result
+    source = Source(format, objects, result.sample.keys)
+    survivors = write_survivors(runner, source, committed, search.carry)
+    count_looked_at(result, survivors)
     notes.carried = [*survivors.parts, *waiting]
     if not survivors.parts:
-        return found
-    rows = rows_of(near, url, survivors.parts, SURVIVORS)
-    rows = without_keys(near, rows, SURVIVORS, held.live, url)
+        return result
+    rows = rows_of(runner, url, survivors.parts, SURVIVORS)
+    rows = without_keys(runner, rows, SURVIVORS, held.live, url)
     if search.dead:
-        rows = explain(rows, least_causes(rows_of(near, url, search.dead, READ)))
-    judge = partial(candidates.judge, format, request.rules, request.place, near.keys_of)
+        rows = explain(rows, least_causes(rows_of(runner, url, search.dead, READ)))
+    judge = partial(candidates.judge, format, request.rules, request.place, runner.keys_of)
     shuffled = count_rows(survivors.parts, search.dead)
-    return judged(found, near.run("find", rows, judge, shuffled=shuffled))
+    return judged(result, runner.run("find", rows, judge, shuffled=shuffled))
 
 
 def _committed(
-    engine: JobRunner, request: FindRequest, search: UncommittedSearch, found: Candidates
+    engine: JobRunner, request: FindRequest, search: UncommittedSearch, result: Candidates
 ) -> Keys:
-    """The keys of live containers and of what the index says that they list."""
+    """Return the keys of live containers and of the addresses the index has for them."""
     work, keys_of = request.work, engine.keys_of
-    notes = found.uncommitted
+    notes = result.uncommitted
     assert notes is not None
     if not request.containers.parts:
         return ()
     within = partial(listed_part, request.format, search.below, search.unlisted)
     write = partial(uncommitted.write_names, work, keys_of, within)
     named = engine.run("read", engine.files(request.containers.parts), write)
-    found.read.containers = named.sum("containers")
+    result.read.containers = named.sum("containers")
     names = tuple(named.parts)
     keys, jobs = list(names), [named]
     for url, parts in ((search.url, search.index), (work.url, search.fresh)):
@@ -105,45 +104,45 @@ def _committed(
             keys += lines.parts
             jobs.append(lines)
             notes.bytes += lines.sum("bytes") if parts is search.index else 0
-    found.sample = sample_in(*jobs)
+    result.sample = sample_in(*jobs)
     committed = tuple(keys)
     if search.below and count_rows(committed) <= LOOKUP_LIMIT:
         count = partial(uncommitted.count_keys, work.url, committed)
-        one = engine.spread(pa.table({"address": [""]}))
-        notes.committed = engine.run("count", one, count).sum("keys")
+        single_row = engine.spread(pa.table({"address": [""]}))
+        notes.committed = engine.run("count", single_row, count).sum("keys")
     return committed
 
 
 def _look_up(
     engine: JobRunner,
-    near: JobRunner,
+    runner: JobRunner,
     request: FindRequest,
     search: UncommittedSearch,
     committed: Keys,
     held: Keys,
     notes: UncommittedFindings,
 ) -> tuple[Sequence[Part], Sequence[Part]]:
-    """Objects that were looked up and are there, and addresses there that are held."""
+    """Look objects up. Return the existing ones, and existing addresses held by something."""
     format, work = request.format, request.work
     select = partial(uncommitted.select_named, format, search.below, search.unlisted)
     sources = [
-        near.files(parts).map(partial(select, url), ADDRESSES)
+        runner.files(parts).map(partial(select, url), ADDRESSES)
         for url, parts in ((search.url, search.carried), (request.place.url, search.dead))
         if parts and search.unlisted
     ]
     if not sources:
         return (), ()
-    named: Rows = reduce(lambda one, other: one.union(other), sources).distinct()
-    free = without_keys(near, named, ADDRESSES, committed, work.url)
+    named: Rows = reduce(lambda left, other: left.union(other), sources).distinct()
+    free = without_keys(runner, named, ADDRESSES, committed, work.url)
     count = count_rows(search.carried, search.dead)
-    if near is not engine:
-        # Only those that nothing refers to are worth a job.
-        names = near.run("compare", free, partial(write_rows, work.below("free"))).parts
+    if runner is not engine:
+        # Only unreferenced objects are worth a job.
+        names = runner.run("compare", free, partial(write_rows, work.below("free"))).parts
         if not names:
             return (), ()
         on_disk = format.root.startswith("file:")
-        if count_rows(names) <= (LOOKED_UP_ON_DISK if on_disk else LOOKED_UP_NEAR):
-            engine = near
+        if count_rows(names) <= (LOOKED_UP_ON_DISK if on_disk else LOOKED_UP_IN_PROCESS):
+            engine = runner
         free = rows_of(engine, work.url, names, ADDRESSES)
     look_up = partial(
         uncommitted.look_up, format, work, search.carry, held=held, keys_of=engine.keys_of

@@ -1,4 +1,4 @@
-"""The process that Python workers are forked from: it has loaded what all of them need."""
+"""The process Python workers are forked from, with all modules loaded that workers need."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from pathlib import Path
 
 
 def serve() -> None:
-    """Load what workers need, and fork one whenever Spark asks for it."""
+    """Load the modules workers need, and fork a worker whenever Spark asks for it."""
     sys.path[:] = without_archives(sys.path)
 
     import pyarrow as pa
     from pyspark.daemon import manager
 
-    from reclaim.engine.work import candidates, containers, listing, taking  # noqa: F401
+    from reclaim.engine.work import candidates, containers, listing, sweeping  # noqa: F401
 
-    # The first array that is made of Python's values looks for pandas, and loads it.
+    # The first array made of Python values looks for pandas, and loads it.
     pa.array([0])
-    # A worker looks for garbage after each task: not in what it was born with.
+    # Workers run the garbage collector after each task, but not on objects from before the fork.
     gc.collect()
     gc.freeze()
     manager()
 
 
 def without_archives(path: Sequence[str]) -> list[str]:
-    """The folders to import from, without archives of the PySpark that is installed in one of them.
+    """Return the import path without archives of the installed PySpark.
 
-    Spark names them first, and what is imported from an archive is compiled anew in each process.
-    Those of another PySpark stay: Spark has told what it works with.
+    Spark puts them first, and modules from an archive are compiled again in each process. Archives
+    of another PySpark stay: Spark has chosen it.
     """
     folders = [folder for folder in path if not folder.endswith(".zip")]
     installed = PathFinder.find_spec("pyspark", folders)
     if installed is None or installed.origin is None or not PathFinder.find_spec("py4j", folders):
         return list(path)
     archives = Path(installed.origin).resolve().parent / "python" / "lib"
-    return [one for one in path if Path(one).resolve().parent != archives]
+    return [entry for entry in path if Path(entry).resolve().parent != archives]
 
 
 if __name__ == "__main__":

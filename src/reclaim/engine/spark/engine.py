@@ -1,8 +1,8 @@
 """The engine on Spark: the tasks of a run on executors, and the joins between them.
 
-Only the DataFrame API that Spark Connect has as well. Tasks reach the storage through obstore, in
-``mapInArrow``; they write what they find as parts and give back a line for each, so that nothing
-of the size of the data comes to the driver.
+It uses only the DataFrame API that Spark Connect has, too. Tasks access storage through obstore, in
+``mapInArrow``; they write their results as parts and return a line for each, so no data-sized
+result comes to the driver.
 """
 
 from __future__ import annotations
@@ -23,28 +23,27 @@ from reclaim.engine.rows import Rows
 from reclaim.engine.spark.cores import TASKS_PER_CORE
 from reclaim.engine.spark.frames import Frames
 from reclaim.engine.spark.meter import SparkMeter
-from reclaim.engine.spark.rows import SparkRows, as_they_are
+from reclaim.engine.spark.rows import SparkRows, unchanged
 from reclaim.engine.spark.session import works_here
 from reclaim.engine.tasks.keys import KeysOf, keys_of
 from reclaim.engine.tasks.parts import Part, Place, open_storage, read_part
 from reclaim.engine.work import listing
-from reclaim.engine.work.lines import Lines, Work, after, files_table
+from reclaim.engine.work.lines import Lines, Work, files_table, in_sequence
 from reclaim.process import note_remote_work
 from reclaim.storage import KeyRange, Storage
 from reclaim.storage.key_range import shares
 from reclaim.stores.format import SNAPSHOTS, DecodesSnapshots, Format, SurveysContainers
 
 DRIVER_ROW_LIMIT = 1_000_000
-"""So many rows are compared on the driver: some hundred megabytes, and about a second."""
+"""Rows compared on the driver: some hundred megabytes, and about a second."""
 LISTED_BY_A_TASK = 64
-"""Folders of a storage that is asked by requests that are worth one more task than there are
-cores."""
+"""Folders worth a further task beyond the number of cores, in a storage reached by requests."""
 
 
 class SparkEngine:
-    """Runs the tasks of a run on a Spark session that someone else will stop.
+    """Runs the tasks of a run on a Spark session stopped by its owner.
 
-    A session that is given as a function is started by ``start``, or by the first step.
+    A session given as a function is started by ``start``, or by the first step.
     """
 
     def __init__(
@@ -57,9 +56,10 @@ class SparkEngine:
         driver_row_limit: int = DRIVER_ROW_LIMIT,
         keys_of: KeysOf = keys_of,
     ) -> None:
-        """``tasks`` is how many a large job is cut into; by default twice the session's cores.
+        """``tasks`` is the number a large job is cut into; by default twice the cores of the
+        session.
 
-        ``metered`` makes the meter of the session, for people who watch how far its jobs are.
+        ``metered`` makes the meter of the session, for people who watch its progress.
         """
         self._session = session
         self._given_tasks = tasks
@@ -80,15 +80,15 @@ class SparkEngine:
         return Frames(spark, self._given_tasks, self._metered(spark) if self._metered else None)
 
     def ended(self) -> bool:
-        # An executor in the middle of a page goes on with it, cancelled or not, and nobody can
-        # tell from here when it has stopped.
+        # An executor in the middle of a page finishes it even if cancelled, and the driver cannot
+        # see when it stops.
         return False
 
     @property
     def tasks(self) -> int:
         return self._frames.tasks
 
-    def near(self, rows: int) -> JobRunner:
+    def runner_for(self, rows: int) -> JobRunner:
         few = rows <= self.driver_row_limit
         return InProcess(keys_of=self.keys_of) if few else self
 
@@ -100,7 +100,7 @@ class SparkEngine:
 
     def spread(self, table: pa.Table) -> SparkRows:
         spread = self._frames.spread(table)
-        return SparkRows(spread, as_they_are, table.schema, tuple(table.schema.names))
+        return SparkRows(spread, unchanged, table.schema, tuple(table.schema.names))
 
     def files(self, parts: Sequence[Part]) -> SparkRows:
         return self.spread(files_table(parts))
@@ -109,7 +109,7 @@ class SparkEngine:
         given = cast(SparkRows, rows)
         if given.schema is None:
             return self._frames.run(given.frame, work, shuffled=shuffled)
-        whole = work if given.work is as_they_are else partial(after, given.work, work)
+        whole = work if given.work is unchanged else partial(in_sequence, given.work, work)
         return self._frames.run(given.source, whole, shuffled=shuffled)
 
     def collect(self, step: str, rows: Rows, *, shuffled: int = 0) -> Sequence[Any]:  # noqa: ARG002
@@ -153,11 +153,11 @@ class SparkEngine:
     def _shares(self, format: Format, ranges: Sequence[KeyRange]) -> Sequence[pa.Table]:
         tasks = self._frames.tasks
         cores = max(1, tasks // TASKS_PER_CORE)
-        # Every piece of a folder on a disk costs a look at all of its names.
+        # Every piece of a folder on a disk reads all of its names.
         pieces = cores if format.root.startswith("file:") else None
         if pieces is None and not any(keys.after or keys.until for keys in ranges):
             # A task lists several folders at once, and so waits for none of them alone. Ranges of
-            # one folder are put together, and there each task has one.
+            # the same folder are merged, a range for each task.
             tasks = min(tasks, max(cores, -(-len(ranges) // LISTED_BY_A_TASK)))
         return [listing.ranges_table(share) for share in shares(ranges, tasks, pieces=pieces)]
 

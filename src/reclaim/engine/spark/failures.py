@@ -1,4 +1,4 @@
-"""Failures of tasks: an error that was raised on an executor comes back as itself."""
+"""Failures of tasks: an error raised on an executor comes back as the same error."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from reclaim.errors import ReclaimError, Unavailable
 
 _MARK = "reclaim-error:"
 _RAISED = re.compile(r"^(?!org\.|java|scala)((?:\w+\.)*\w*(?:Error|Exception)\b.*)$", re.M)
-"""The last line of a traceback of Python's."""
+"""The last line of a Python traceback."""
 _CAUSE = re.compile(r".*SparkException: (.*)")
 
 
 class TaskFailed(Exception):
-    """Carries an error of ours through Spark, which passes on nothing but text."""
+    """Carries a ``ReclaimError`` through Spark, which passes on only text."""
 
 
 def task(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function on tables as one for ``mapInArrow``."""
+    """Wrap a function on tables for ``mapInArrow``."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Tasks make very many small things that are needed to the end.
+        # Tasks make very many small objects that live to the end.
         gc.set_threshold(50_000)
         try:
             for table in work(pa.Table.from_batches([batch]) for batch in batches):
                 yield from table.to_batches()
         except ReclaimError as error:
-            # ASCII only and on one line, so that it can be found in whatever Spark makes of it.
+            # ASCII only and on a single line, to be found in any text Spark makes of it.
             raise TaskFailed(_MARK + json.dumps(error.body())) from error
 
     return run
@@ -44,34 +44,34 @@ def task(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordB
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn what Spark raises into the tree of ``reclaim.errors``."""
+    """Turn errors of Spark into the classes of ``reclaim.errors``."""
     try:
         yield
     except ReclaimError:
         raise
     except (PySparkException, Py4JError, ConnectionError) as error:
-        # A worker or a driver that died is told by the bridge to Java, not by Spark.
+        # A dead worker or driver is reported by the bridge to Java, not by Spark.
         raise _translate(str(error)) from error
 
 
 def _translate(text: str) -> ReclaimError:
-    _, marked, rest = text.partition(_MARK)
+    _, marked, line = text.partition(_MARK)
     if marked:
         try:
-            # Whatever follows on the line is Spark's.
-            body, _ = json.JSONDecoder().raw_decode(rest)
+            # The rest of the line is Spark's.
+            body, _ = json.JSONDecoder().raw_decode(line)
             error = _KINDS.get(body["kind"], ReclaimError)
             return error(body["message"], hint=body.get("hint"), **body.get("details", {}))
         except ValueError:
             pass
     return Unavailable(
-        f"Spark could not finish a job: {_said(text)[:300]}",
-        hint="look at the executors' logs, then run it again; what was done is in the journal",
+        f"Spark could not finish a job: {_error_text(text)[:300]}",
+        hint="check the executors' logs, then run it again; completed work is in the journal",
     )
 
 
-def _said(text: str) -> str:
-    """The error that Python raised, if that is where it failed, otherwise Spark's first words."""
+def _error_text(text: str) -> str:
+    """Return the error raised by Python, if any, otherwise Spark's first words."""
     raised = _RAISED.findall(text)
     if raised:
         return str(raised[-1])
@@ -86,5 +86,5 @@ def _kinds(root: type[ReclaimError]) -> Iterator[tuple[str, type[ReclaimError]]]
         yield from _kinds(below)
 
 
-# From the leaves up: of classes that share a kind, the one that defines it comes back.
+# From the leaves up: among classes with the same kind, the class defining it wins.
 _KINDS = dict(reversed(list(_kinds(errors.ReclaimError))))

@@ -1,4 +1,4 @@
-"""The jobs of an engine: what Spark raises in our words, and nothing left running that failed."""
+"""The jobs of an engine: translates errors, and cancels the rest of a failed job."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reclaim.engine.spark.failures import translated
 from reclaim.engine.spark.meter import SparkMeter
 
 CANCEL_SECONDS = 10.0
-"""How long Spark may take to answer that it will cancel a job."""
+"""Seconds Spark may take to confirm a cancellation."""
 
 
 class Jobs:
-    """Jobs of one session: under a tag of their own on a Connect server."""
+    """Jobs of a session, under their own tag on a Connect server."""
 
     def __init__(self, spark: SparkSession, meter: SparkMeter | None = None) -> None:
         self._spark = spark
@@ -27,10 +27,10 @@ class Jobs:
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """Run a job in the block. If it ends early, Spark is asked to cancel what is left of it.
+        """Run a job in the block. If it ends early, Spark is asked to cancel the rest.
 
-        Spark kills tasks in its own time, and does not say when the last one has ended: whoever
-        has to be sure goes by the deadline that the tasks were given.
+        Spark kills tasks in its own time, and does not report when the last task has ended. To be
+        sure, wait for the deadline given to the tasks.
         """
         watching = self._meter.watching() if self._meter else nullcontext()
         with translated(), self._tagged(), watching:
@@ -40,8 +40,8 @@ class Jobs:
                 if (interruption := _interruption_in(error)) is not None:
                     self._cancel()
                     raise interruption from None
-                # A driver that is told of a failure has cancelled the rest; a server that
-                # could not be reached goes on.
+                # A driver that learns of a failure has cancelled the rest; an unreachable server
+                # goes on.
                 if self._remote:
                     self._cancel()
                 raise
@@ -52,7 +52,7 @@ class Jobs:
     @contextmanager
     def _tagged(self) -> Iterator[None]:
         if not self._remote:
-            # There a tag can be cancelled only by the thread that is waiting for the job.
+            # Connect cancels a tag only from the thread waiting for the job.
             yield
             return
         self._spark.addTag(self._tag)
@@ -62,24 +62,24 @@ class Jobs:
             self._spark.removeTag(self._tag)
 
     def _cancel(self) -> None:
-        # A server that is gone would be waited for: not longer than a person likes to wait.
+        # Do not wait long for a server that is gone.
         asking = threading.Thread(target=self._ask, name="reclaim-cancel", daemon=True)
         asking.start()
         asking.join(CANCEL_SECONDS)
 
     def _ask(self) -> None:
-        # Whatever is wrong with the session is told by the error that led here.
+        # The error that led here describes the problem of the session.
         with suppress(Exception):
             if self._remote:
                 self._spark.interruptTag(self._tag)
             else:
-                # All of the session, as Spark itself does when it is interrupted.
+                # All of the session, as Spark itself does on an interrupt.
                 self._spark.interruptAll()
 
 
 def _interruption_in(error: Exception) -> BaseException | None:
-    """The interruption of a job, if Spark answered that with an error of its own on the way out."""
-    found: BaseException | None = error
-    while isinstance(found, Exception):
-        found = found.__context__
-    return found
+    """Return the interruption of a job, if Spark answered it with an error of its own."""
+    cause: BaseException | None = error
+    while isinstance(cause, Exception):
+        cause = cause.__context__
+    return cause

@@ -1,8 +1,8 @@
-"""The meter of a session: how far its jobs are, for people who watch.
+"""The meter of a session: reports the progress of its jobs to people who watch.
 
-Spark's own counts of tasks come from its status tracker or, under Connect, from the progress that
-the server sends along. On this machine alone, where a job has few tasks, they also tell how many
-objects they have done; see ``reclaim.engine.tasks.tally``.
+Task counts come from Spark's status tracker or, under Connect, from progress messages of the
+server. On this machine alone, where a job has few tasks, tasks also report the objects they have
+done; see ``reclaim.engine.tasks.tally``.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ NO_TASKS = Tasks(0, 0)
 
 
 class SparkMeter:
-    """Counts of the jobs of one session. To be closed when nobody watches any more."""
+    """Counts of the jobs of a session. Close it when nobody watches any more."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._remote = ".connect." in type(spark).__module__
-        self._hearer = _Hearer()
+        self._hearer = _ProgressListener()
         self._folder = tempfile.mkdtemp(prefix="reclaim-") if self._is_here() else ""
         self._tallies = Tallies(self._folder)
 
     @property
     def folder(self) -> str:
-        """Where tasks tell what they have done; empty if they run elsewhere."""
+        """Folder where tasks report their progress; empty if they run elsewhere."""
         return self._folder
 
     def units(self) -> Mapping[str, int]:
@@ -43,7 +43,7 @@ class SparkMeter:
     def tasks(self) -> Tasks:
         if self._remote:
             return self._hearer.tasks
-        # A session that is being stopped has nothing to tell.
+        # A session being stopped has nothing to report.
         with suppress(Exception):
             return self._tracked()
         return NO_TASKS
@@ -54,7 +54,7 @@ class SparkMeter:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Listen to what a Connect server tells of the job in the block."""
+        """Listen to a Connect server's progress messages about the job in the block."""
         if not self._remote:
             yield
             return
@@ -66,7 +66,7 @@ class SparkMeter:
             self._hearer.tasks = NO_TASKS
 
     def _tracked(self) -> Tasks:
-        # Not there under Connect, hence only here.
+        # Missing under Connect, so imported only here.
         tracker = self._spark.sparkContext.statusTracker()
         jobs = [tracker.getJobInfo(job) for job in tracker.getActiveJobsIds()]
         stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
@@ -77,15 +77,15 @@ class SparkMeter:
         )
 
     def _is_here(self) -> bool:
-        """Whether tasks run on this machine and by this user, so that they share a folder."""
+        """Return whether tasks run on this machine as this user, and so share a folder."""
         if self._remote or os.name != "posix":
             return False
         master = str(self._spark.conf.get("spark.master", "") or "")
         return master == "local" or master.startswith("local[")
 
 
-class _Hearer:
-    """Notes what a Connect server tells of a job that is at work."""
+class _ProgressListener:
+    """Records progress messages of a Connect server about a running job."""
 
     def __init__(self) -> None:
         self.tasks = NO_TASKS

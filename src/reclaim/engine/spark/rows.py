@@ -1,4 +1,4 @@
-"""Rows of a job as a DataFrame, with the work that tasks do on them."""
+"""Rows of a job as a DataFrame, with the work tasks do on them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from reclaim.engine.spark.frames import Spread
-from reclaim.engine.work.lines import Tables, Work, after
+from reclaim.engine.work.lines import Tables, Work, in_sequence
 
 
-def as_they_are(tables: Tables) -> Tables:
+def unchanged(tables: Tables) -> Tables:
     return tables
 
 
 @dataclass(frozen=True)
 class SparkRows:
-    """Rows of which ``names`` are the columns, once ``work`` is done on them."""
+    """Rows with the columns ``names``, once ``work`` is done on them."""
 
     source: Spread
     work: Work
     schema: pa.Schema | None
-    """None if the source is a DataFrame that has these columns."""
+    """None if the source is a DataFrame with these columns."""
     names: tuple[str, ...]
 
     @classmethod
     def of(cls, frame: DataFrame, names: Sequence[str]) -> SparkRows:
-        return cls(Spread(frame), as_they_are, None, tuple(names))
+        return cls(Spread(frame), unchanged, None, tuple(names))
 
     @property
     def frame(self) -> DataFrame:
@@ -39,8 +39,8 @@ class SparkRows:
         return self.source.map(self.work, self.schema)
 
     def map(self, work: Work, schema: pa.Schema) -> SparkRows:
-        # In the same task as what was done before.
-        done = work if self.work is as_they_are else partial(after, self.work, work)
+        # In the same task as the previous work.
+        done = work if self.work is unchanged else partial(in_sequence, self.work, work)
         return replace(self, work=done, schema=schema, names=tuple(schema.names))
 
     def where(self, column: str, value: int | str, *, equal: bool = True) -> SparkRows:

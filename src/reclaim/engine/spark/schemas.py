@@ -1,4 +1,5 @@
-"""Schemas in Spark's words, from Arrow's, which stand beside what reads and writes the rows."""
+"""Spark schemas, made from the Arrow schemas defined beside the code that reads and writes the
+rows."""
 
 from __future__ import annotations
 
@@ -16,5 +17,5 @@ _TYPES = {
 
 
 def spark_schema(schema: pa.Schema) -> str:
-    """The schema of a frame whose rows have the columns of a table."""
+    """Return the schema of a frame with the columns of a table."""
     return ", ".join(f"`{field.name}` {_TYPES[field.type]}" for field in schema)

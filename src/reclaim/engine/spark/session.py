@@ -1,8 +1,8 @@
-"""The Spark session: one, made by entry points and given to everything else.
+"""The Spark session, made by entry points and passed to everything else.
 
-A Connect server if one is named (``SPARK_REMOTE``), a cluster if its master is, otherwise this
-machine. A program that ``spark-submit`` started stays where it was sent. The defaults are small:
-what a run sends through Spark is little more than names of files.
+A Connect server if ``SPARK_REMOTE`` is set, a cluster if a master is set, otherwise this machine. A
+program started by ``spark-submit`` keeps its session. The defaults are small: a run sends little
+more than names of files through Spark.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from reclaim.engine.spark.archive import ClassArchive
+from reclaim.engine.spark.class_archive import ClassArchive
 from reclaim.errors import InvalidInput, Unavailable
 from reclaim.process import DRIVER_VARIABLE, Process
 from reclaim.urls import redacted, scrubbed
@@ -41,7 +41,7 @@ LOCAL = "local[*]"
 _IN_ONE_JAVA = re.compile(r"local(\[[^\]]*\])?")
 CONNECT_PORT = 15002
 OLDEST = (4, 1)
-"""The version of Spark that there must be: the first that sends rows to the task that they name."""
+"""Oldest supported Spark: the first version to send rows to the task they name."""
 REACH_SECONDS = 10
 
 TASKS_VARIABLE = "RECLAIM_SPARK_TASKS"
@@ -49,10 +49,10 @@ PARTITIONS = "spark.sql.shuffle.partitions"
 
 SETTINGS: Mapping[str, str] = {
     "spark.app.name": "reclaim",
-    # Jobs have few rows and many bytes elsewhere; planning anew between stages costs more than
-    # it could save.
+    # Jobs have few rows and many bytes elsewhere; planning again between stages costs more than it
+    # could save.
     "spark.sql.adaptive.enabled": "false",
-    # A side of a join that tasks read looks as small as the list of its files: Spark would send all
+    # A side of a join read by tasks looks as small as the list of its files: Spark would send all
     # of it to the driver, and from there to every executor.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.session.timeZone": "UTC",
@@ -78,11 +78,10 @@ def build_session(
     settings: Mapping[str, str] | None = None,
     silent: bool = False,
 ) -> SparkSession:
-    """Make the session of this process, or find the one that there is.
+    """Make the session of this process, or return the existing session.
 
-    A master that is given goes before what the environment says, and a Connect server in the
-    environment before a master there. ``silent`` lets Java write nothing to stdout; to stderr it
-    never does.
+    ``master`` overrides the environment, where a Connect server overrides a master. With
+    ``silent``, Java writes nothing to stdout; it never writes to stderr.
     """
     remote = remote or (None if master else os.environ.get(REMOTE_VARIABLE))
     master = master or os.environ.get(MASTER_VARIABLE)
@@ -91,16 +90,16 @@ def build_session(
     tasks_in_environment()
     chosen = {**SETTINGS, **(settings or {})}
     try:
-        # A session that runs already is used as it is; what it cannot change any more stays.
-        with _own_interrupts(), _log_file() as log:
+        # A running session is used as it is; settings it can no longer change stay.
+        with _kept_interrupts(), _log_file() as log:
             if remote:
                 _check_remote(remote)
-                _reach(remote)
-                with _turned_away(log, silent=silent):
+                _check_reachable(remote)
+                with _redirected_output(log, silent=silent):
                     builder = SparkSession.builder.remote(remote)
-                    return _recent(builder.config(map=dict(chosen)).getOrCreate())
-            with _without(REMOTE_VARIABLE):
-                return _recent(_classic(master, chosen, log, silent=silent))
+                    return _checked_version(builder.config(map=dict(chosen)).getOrCreate())
+            with _variable_unset(REMOTE_VARIABLE):
+                return _checked_version(_classic(master, chosen, log, silent=silent))
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
         where = remote or master or LOCAL
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -110,8 +109,9 @@ def build_session(
         ) from error
 
 
-def _recent(session: SparkSession) -> SparkSession:
-    """The session, unless the Spark that it runs on is too old, which may be another than ours."""
+def _checked_version(session: SparkSession) -> SparkSession:
+    """Return the session, or refuse it if its Spark is too old. It may differ from the installed
+    Spark."""
     major, minor, *_ = map(int, re.findall(r"[0-9]+", session.version))
     if (major, minor) < OLDEST:
         raise Unavailable(
@@ -124,7 +124,8 @@ def _recent(session: SparkSession) -> SparkSession:
 
 
 def works_here(session: SparkSession) -> bool:
-    """Whether all tasks of a session are done by processes that the Java of this process starts."""
+    """Return whether all tasks of a session run in processes started by the Java of this
+    process."""
     try:
         context = session.sparkContext
         mark = context._jvm.java.lang.System.getenv(DRIVER_VARIABLE)  # type: ignore[union-attr]
@@ -142,18 +143,18 @@ def _classic(
 ) -> SparkSession:
     builder = SparkSession.builder
     if master is None and SUBMITTED_VARIABLE in os.environ:
-        # It has a driver and a master already, with the settings that it was submitted with.
-        with _turned_away(log, silent=silent):
+        # It has a driver and a master already, with the settings it was submitted with.
+        with _redirected_output(log, silent=silent):
             return builder.config(map=dict(settings)).getOrCreate()
     master = master or LOCAL
     _check_java()
-    _reach(master)
+    _check_reachable(master)
     local = _local() if master.startswith("local") else {}
     settings = {"spark.master": master, **STATIC, **local, **settings}
     if SparkContext._gateway is None:
-        # As a session would, but for where Java writes.
+        # As a session would, except for the destination of Java's output.
         output = subprocess.DEVNULL if silent else None
-        with _marked():
+        with _driver_mark():
             SparkContext._gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 SparkConf(loadDefaults=False).setAll(list(settings.items())),
                 # Ctrl-C is for this process, which ends its jobs in order.
@@ -164,7 +165,7 @@ def _classic(
 
 
 def _local() -> dict[str, str]:
-    """Settings for this machine alone: loopback only, and no folder left where it was called."""
+    """Return settings for this machine alone: loopback only, and no folders left behind."""
     return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -176,25 +177,25 @@ def _local() -> dict[str, str]:
 
 
 def java_options() -> str:
-    """Options for Java on this machine, but for the class archive."""
-    # Most of the work is Python's. To compile Java as well as can be takes longer than a run.
+    """Return options for Java on this machine, without the class archive."""
+    # Most of the work is Python's. Full compilation of Java code takes longer than a run.
     return os.environ.get(JAVA_VARIABLE, "-XX:TieredStopAtLevel=1")
 
 
 def _java_options_with_archive() -> str:
     options = java_options()
-    # Whatever is wrong with an archive, a session starts without it.
+    # A session starts without a bad archive.
     with suppress(Exception):
         if archive := ClassArchive.find():
-            return archive.used_by(options)
+            return archive.options_to_use(options)
     return options
 
 
 @contextmanager
 def _log_file() -> Iterator[int]:
-    """The file for what Java says, if one is named; otherwise nobody reads it."""
+    """Open the log file for Java's output, if set, otherwise the null device."""
     file = os.environ.get(LOG_VARIABLE, os.devnull)
-    # Java writes down settings, among them secrets.
+    # Java writes settings to it, among them secrets.
     log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, mode=0o600)
     try:
         yield log
@@ -203,8 +204,8 @@ def _log_file() -> Iterator[int]:
 
 
 @contextmanager
-def _turned_away(log: int, *, silent: bool) -> Iterator[None]:
-    """Let what Spark's client says to stderr go to the log, and to stdout nowhere."""
+def _redirected_output(log: int, *, silent: bool) -> Iterator[None]:
+    """Redirect stderr of Spark's client to the log, and silence its stdout."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = {number: os.dup(number) for number in ((1, 2) if silent else (2,))}
@@ -221,10 +222,10 @@ def _turned_away(log: int, *, silent: bool) -> Iterator[None]:
 
 
 @contextmanager
-def _own_interrupts() -> Iterator[None]:
-    """Let Ctrl-C do what it did before.
+def _kept_interrupts() -> Iterator[None]:
+    """Restore the previous handling of Ctrl-C.
 
-    Spark would answer it by calling Java in the middle of another call, of which both complain.
+    Spark would answer it by calling Java in the middle of another call, and both would complain.
     The engine cancels its jobs itself.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -238,8 +239,8 @@ def _own_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def _marked() -> Iterator[None]:
-    """Tell Java, and the tasks that it starts, which process they work for."""
+def _driver_mark() -> Iterator[None]:
+    """Give the identity of this process to Java, and to the workers it starts."""
     own = Process.current()
     if own is not None:
         os.environ[DRIVER_VARIABLE] = own.mark
@@ -250,8 +251,8 @@ def _marked() -> Iterator[None]:
 
 
 @contextmanager
-def _without(name: str) -> Iterator[None]:
-    """Spark would follow a Connect server in the environment whatever master it is given."""
+def _variable_unset(name: str) -> Iterator[None]:
+    """Unset a variable in the block: Spark would prefer its Connect server to any given master."""
     value = os.environ.pop(name, None)
     try:
         yield
@@ -261,7 +262,7 @@ def _without(name: str) -> Iterator[None]:
 
 
 def tasks_in_environment() -> int | None:
-    """How many tasks a large job is cut into, if the environment says so."""
+    """Return the number of tasks of a large job, if the environment sets it."""
     text = os.environ.get(TASKS_VARIABLE)
     if text is None:
         return None
@@ -282,20 +283,20 @@ def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if home and not (Path(home) / "bin" / "java").exists():
         raise Unavailable(
-            f"Spark needs Java, and there is none in JAVA_HOME={home}",
+            f"Spark needs Java, but there is none in JAVA_HOME={home}",
             hint="point JAVA_HOME to Java 17 or newer, or unset it; for a small store use "
             "--engine local",
         )
     if not home and shutil.which("java") is None:
         raise Unavailable(
-            "Spark needs Java, and there is none on this machine",
+            "Spark needs Java, which is not installed on this machine",
             hint="install Java 17 or newer, or name a Connect server in SPARK_REMOTE; for a small "
             "store use --engine local",
         )
 
 
-def _reach(url: str) -> None:
-    """See that somebody listens: Spark itself would try for minutes, and then say little."""
+def _check_reachable(url: str) -> None:
+    """Check for a listening server: Spark itself would try for minutes with little explanation."""
     servers = _servers(url)
     if not servers or any(os.environ.get(name) for name in PROXY_VARIABLES):
         return
@@ -309,14 +310,14 @@ def _reach(url: str) -> None:
 
 
 def _servers(url: str) -> Sequence[tuple[str, int]]:
-    """The hosts and ports in the URL of a Connect server or of a standalone master."""
-    scheme, separator, rest = url.partition("://")
+    """Return the hosts and ports in the URL of a Connect server or standalone master."""
+    scheme, separator, location = url.partition("://")
     if not separator or scheme not in ("sc", "spark"):
         return ()
-    found = []
-    for server in rest.split(";")[0].strip("/").split(","):
+    servers = []
+    for server in location.split(";")[0].strip("/").split(","):
         host, _, port = server.rpartition(":") if ":" in server else (server, "", "")
         if port and not port.isdigit():
             return ()
-        found.append((host.strip("[]"), int(port or CONNECT_PORT)))
-    return found
+        servers.append((host.strip("[]"), int(port or CONNECT_PORT)))
+    return servers

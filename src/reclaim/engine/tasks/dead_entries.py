@@ -16,12 +16,12 @@ from reclaim.stores.format import NO_READ, Format
 
 @dataclass(slots=True)
 class DeadCounts:
-    """The entries that were read of dead containers, and the partitions in which they lie."""
+    """Entries read from dead containers, and their partitions."""
 
     unread: int = 0
-    """Containers that could not be read: what they list is not known."""
+    """Unreadable containers: their entries are unknown."""
     damaged: int = 0
-    """Those of them that are there."""
+    """Unreadable containers that still exist."""
     bytes: int = 0
     ranges: int = 0
     partitions: set[str] = field(default_factory=set)
@@ -37,7 +37,7 @@ class DeadCounts:
 def read_dead(
     format: Format, storage: Storage, containers: pa.Table, counts: DeadCounts
 ) -> Iterator[pa.Table]:
-    """Dead containers and what they list, as ``READ``; what cannot be read is counted."""
+    """Read dead containers and their entries, as ``READ``; unreadable containers are counted."""
     dead = containers.filter(pc.not_equal(containers.column("cause"), LIVE))
     reads = CountedReads(storage)
     for container in dead.to_pylist():
@@ -46,7 +46,7 @@ def read_dead(
         yield pa.table([pa.array([v], f.type) for v, f in zip(itself, READ, strict=True)], READ)
         try:
             if container["detail"] == NO_READ:
-                # One that lists nothing is empty, or could not be read.
+                # A container without entries is empty or unreadable.
                 if not container["entries"]:
                     reader_of(format).containers(reads, container["address"])
                 continue

@@ -1,8 +1,8 @@
-"""Delete markers: setting objects aside in a bucket that keeps versions, without copying them.
+"""Delete markers: quarantine objects in a versioned bucket without copying them.
 
-A run knows its markers, and the versions under them, by their ids, which its journal has. It covers
-only what is current, takes off only its own markers, and deletes only the versions under those:
-never one that is current.
+A run knows its markers and the versions below them by their ids, recorded in its journal. It covers
+only current versions, removes only its own markers, and deletes only versions below its markers:
+never a current version.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from reclaim.storage.buckets import ENABLED, NULL_VERSION, Bucket, Version, open
 from reclaim.storage.pace import InTime, TimeOver, check_time
 
 UNKNOWN, NONE = "?", "-"
-"""Instead of a marker's id: the journal that had it was lost; the bucket said there is none."""
+"""Placeholders for a marker's id: unknown because the journal was lost; none according to the
+bucket."""
 
 
 SHOWN = 5
-"""How many objects a message names."""
+"""Objects named in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The version that a run's marker covers."""
+    """The version covered by a run's marker."""
 
     marker: str
     version: str
     etag: str
     copies: tuple[str, ...] = ()
-    """The versions by which undos brought it back."""
+    """The versions with which undos restored it."""
 
     @property
     def identity(self) -> str:
@@ -43,7 +44,7 @@ class Covered:
 
     @classmethod
     def parse(cls, identity: str) -> Covered | None:
-        """The version with that identity; None if there is none."""
+        """Return the version with an identity; None if there is none."""
         if not identity:
             return None
         marker, version, etag, *copies = identity.split(" ")
@@ -51,11 +52,11 @@ class Covered:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """Covers what is current with delete markers.
+class CoverWithMarkers:
+    """Covers current versions with delete markers.
 
-    Which versions are about to be covered is written below ``notes`` first: if the journal is lost,
-    that tells which markers must be this run's. ``undo_begun`` is as for ``SetAside``.
+    Before covering versions, it notes them below ``notes``: if the journal is lost, the notes
+    identify the run's markers. ``undo_begun`` is as for ``ToQuarantine``.
     """
 
     notes: str
@@ -81,13 +82,13 @@ class Mark:
             for address, version in going.items()
         ]
         write_note(storage, self.notes, noted)
-        # Page by page: a bucket can be suspended at any moment.
+        # Page by page: versioning can be suspended at any moment.
         _check_versioning(bucket)
         check_time(in_time)
         markers, failed = bucket.cover(list(going))
         _check_markers(markers, going)
         if not in_time():
-            # It was stopped for so long that an undo may have looked before.
+            # The task was stopped for so long that an undo may have looked before.
             if look(storage, self.undo_begun) is not None:
                 bucket.uncover(markers)
             raise TimeOver
@@ -110,7 +111,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Uncovering:
-    """An object whose marker is to be taken off, with its versions; or what became of it."""
+    """An object whose marker is to be removed, with its versions; or its outcome so far."""
 
     target: Target
     taken: Taken | None
@@ -119,12 +120,12 @@ class Uncovering:
 
 
 @dataclass(frozen=True, slots=True)
-class Unmark:
-    """Takes a run's markers off again.
+class RemoveMarkers:
+    """Removes a run's markers.
 
-    What was covered is copied over its marker first, so that it counts as written now and the next
-    run spares it. The copy is noted by its version below ``notes`` before the covered version goes:
-    its etag need not be that of what was covered. What somebody wrote there since is left.
+    First the covered version is copied over its marker, so it counts as written now and the next
+    run spares it. The copy is noted by its version below ``notes`` before the covered version is
+    deleted: its etag may differ. Objects written there since are left alone.
     """
 
     notes: Place | None = None
@@ -139,15 +140,15 @@ class Unmark:
             storage, targets, lambda target: self._bring_up(bucket, target, in_time), in_time
         )
         if self.notes is not None:
-            noted = [found for one in copied if (found := self._returned(one))]
+            noted = [note for item in copied if (note := self._returned(item))]
             write_note(storage, self.notes.prefix, noted)
-        return each(storage, copied, lambda one: self._uncover(bucket, one), in_time)
+        return each(storage, copied, lambda item: self._uncover(bucket, item), in_time)
 
     def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         return self.page(storage, [target], in_time)[0]
 
     def _bring_up(self, bucket: Bucket, target: Target, in_time: InTime) -> Uncovering:
-        """Make what was covered, or a copy of it, the current version."""
+        """Make the covered version, or a copy of it, current."""
         covered = Covered.parse(target.identity)
         if covered is None:
             return Uncovering(target, Taken(UNTOUCHED), Covered(NONE, "", ""))
@@ -155,14 +156,14 @@ class Unmark:
         covered = _known(covered, versions)
         kept = _find(versions, covered)
         if kept is not None and kept.latest:
-            # It was about to be covered and never was, or somebody took the marker off.
+            # It was noted but never covered, or somebody removed the marker.
             return Uncovering(target, Taken(UNTOUCHED), covered)
         if not versions or (kept is None and versions[0].marker):
-            raise Conflict(f"the version of {target.address} that was covered is gone")
+            raise Conflict(f"the covered version of {target.address} is gone")
         if kept is not None and versions[0].marker:
             if _newest(versions) != covered.version:
                 raise Conflict(
-                    f"{target.address} was written and deleted again since; its versions were left"
+                    f"{target.address} was written and deleted again; its versions were left"
                 )
             check_time(in_time)
             copy = bucket.renew(kept)
@@ -174,33 +175,34 @@ class Unmark:
             _check_etag(versions[0], covered, target, is_left=kept is not None)
         return Uncovering(target, None, covered, versions)
 
-    def _returned(self, one: Uncovering) -> Noted | None:
-        """The note of a copy; None if there is none, or if it can be told by its etag."""
-        if one.taken or one.versions[0].etag == one.covered.etag:
+    def _returned(self, item: Uncovering) -> Noted | None:
+        """Return the note of a copy; None if there is no copy, or if its etag identifies it."""
+        if item.taken or item.versions[0].etag == item.covered.etag:
             return None
-        copies = dict.fromkeys((*one.covered.copies, one.versions[0].id))
-        covered = replace(one.covered, copies=tuple(copies))
-        return Noted(one.target.address, one.target.size, RETURNED, covered.identity)
+        copies = dict.fromkeys((*item.covered.copies, item.versions[0].id))
+        covered = replace(item.covered, copies=tuple(copies))
+        return Noted(item.target.address, item.target.size, RETURNED, covered.identity)
 
-    def _uncover(self, bucket: Bucket, one: Uncovering) -> Taken:
-        """Delete the marker and the covered version, of which a copy is current.
+    def _uncover(self, bucket: Bucket, item: Uncovering) -> Taken:
+        """Delete the marker and the covered version, after a copy is current.
 
-        The marker first: as long as the version is there, it tells which marker was on it.
+        The marker goes first: as long as the version exists, it identifies its marker.
         """
-        if one.taken:
-            return one.taken
-        older = one.versions[1:]
+        if item.taken:
+            return item.taken
+        older = item.versions[1:]
         for old in older:
-            if old.marker and old.id == one.covered.marker:
+            if old.marker and old.id == item.covered.marker:
                 bucket.delete([old])
-        if (kept := _find(older, one.covered)) is not None:
+        if (kept := _find(older, item.covered)) is not None:
             bucket.delete([kept])
         return Taken(RESTORED)
 
 
 @dataclass(frozen=True, slots=True)
-class Expunge:
-    """Deletes for good what a run's marker covers, and the marker. What is current stays."""
+class PurgeCovered:
+    """Permanently deletes the version covered by a run's marker, and the marker. The current
+    version stays."""
 
     @property
     def outcome(self) -> str:
@@ -214,17 +216,17 @@ class Expunge:
     def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
         bucket, covered = open_bucket(storage.url), Covered.parse(target.identity)
         if covered is None or covered.marker == NONE:
-            # A marker that is there nevertheless may be somebody else's.
+            # A marker there may belong to somebody else.
             return Taken(MISSING)
         versions = bucket.versions_of(target.address)
         covered = _known(covered, versions)
         kept = _find(versions, covered)
-        written_over = kept is None and covered.version in [one.id for one in versions]
+        written_over = kept is None and covered.version in [version.id for version in versions]
         if written_over or (kept is not None and kept.latest):
-            # Somebody took the marker off, or wrote anew: it is not the run's any more.
+            # Somebody removed the marker or wrote again: the object is no longer the run's.
             return Taken(UNTOUCHED)
         if covered.marker == UNKNOWN:
-            # It was about to be covered; whether it was, nothing tells for certain.
+            # It was noted, but whether it was covered is unknown.
             return Taken(MISSING)
         check_time(in_time)
         _drop(bucket, versions, covered)
@@ -232,21 +234,21 @@ class Expunge:
 
 
 def _covering(version: Version) -> Covered:
-    """A version that is about to be covered, by a marker that has no id yet."""
+    """Return a version about to be covered, by a marker without an id yet."""
     return Covered(UNKNOWN, version.id, version.etag)
 
 
 def _check_versioning(bucket: Bucket) -> None:
     if (status := bucket.versioning()) != ENABLED:
         raise VersioningOff(
-            f"the bucket {bucket.name} keeps no versions any more ({status or 'off'}), and a "
-            "delete marker would lose what it covers",
-            hint="switch its versioning on again, then apply the plan again, or undo the run",
+            f"versioning of the bucket {bucket.name} is {status or 'off'}; a delete marker would "
+            "lose the object below it",
+            hint="enable versioning again, then repeat the apply or undo the run",
         )
 
 
 def _check_markers(markers: Mapping[str, str], going: Mapping[str, Version]) -> None:
-    """Stop when a bucket was suspended meanwhile: a marker is in the place of the null version."""
+    """Stop if versioning was suspended meanwhile: a marker replaced the null version."""
     covered = [address for address, marker in markers.items() if marker == NULL_VERSION]
     if not covered:
         return
@@ -255,7 +257,7 @@ def _check_markers(markers: Mapping[str, str], going: Mapping[str, Version]) -> 
     raise VersioningOff(
         f"the versioning of the bucket was suspended while objects were covered; {len(lost)} of "
         f"them had no version of their own and are lost{': ' + named if lost else ''}",
-        hint="switch the versioning on again and undo the run, which brings back all others",
+        hint="enable versioning again and undo the run, which restores all other objects",
         lost=len(lost),
     )
 
@@ -263,39 +265,44 @@ def _check_markers(markers: Mapping[str, str], going: Mapping[str, Version]) -> 
 def _check_size(version: Version, target: Target) -> bool:
     if version.size != target.size:
         raise Conflict(
-            f"{target.address} has {version.size} bytes now instead of {target.size}; it was left"
+            f"{target.address} has {version.size} bytes instead of {target.size}; it was left"
         )
     return True
 
 
 def _find(versions: Sequence[Version], covered: Covered) -> Version | None:
-    """The version that was covered.
+    """Return the covered version.
 
-    Its id alone does not tell: while a bucket keeps no versions, what is written has the id
-    ``null`` and takes the place of the version that has it.
+    Its id alone is not enough: while versioning is suspended, every write has the id ``null`` and
+    replaces the version with this id.
     """
-    named = (one for one in versions if one.id == covered.version and not one.marker)
-    return next((one for one in named if one.etag == covered.etag), None)
+    named = (
+        version for version in versions if version.id == covered.version and not version.marker
+    )
+    return next((version for version in named if version.etag == covered.etag), None)
 
 
 def _known(covered: Covered, versions: Sequence[Version]) -> Covered:
-    """The same with its marker, if that was not known: the one on the version, if it is alone."""
-    markers = [one.id for one in versions if one.marker]
-    below = next((one.id for one in versions if not one.marker and not one.latest), None)
+    """Return the same with its marker, if unknown so far: the marker on the version, if it is
+    alone."""
+    markers = [version.id for version in versions if version.marker]
+    below = next(
+        (version.id for version in versions if not version.marker and not version.latest), None
+    )
     if covered.marker in (UNKNOWN, NONE) and len(markers) == 1 and below == covered.version:
         return replace(covered, marker=markers[0])
     return covered
 
 
 def _newest(versions: Sequence[Version]) -> str | None:
-    """The newest version with bytes, whatever markers are on it."""
-    return next((one.id for one in versions if not one.marker), None)
+    """Return the newest version with bytes, whatever its markers."""
+    return next((version.id for version in versions if not version.marker), None)
 
 
 def _same(bucket: Bucket, latest: Version, kept: Version) -> bool:
-    """Whether the current version is the covered one, or a copy of it.
+    """Return whether the current version is the covered version, or a copy of it.
 
-    The etag of what was uploaded or copied in parts tells nothing of its bytes.
+    The etag of an object uploaded or copied in parts does not identify its bytes.
     """
     if latest.marker or latest.size != kept.size:
         return False
@@ -303,33 +310,42 @@ def _same(bucket: Bucket, latest: Version, kept: Version) -> bool:
 
 
 def _check_etag(latest: Version, covered: Covered, target: Target, *, is_left: bool) -> None:
-    """Refuse what is not a copy of a covered version that is gone, or of one that was left."""
+    """Refuse a version that is not a copy of the covered version, deleted or left in place."""
     if not latest.marker and latest.size == target.size and latest.etag == covered.etag:
         return
     if is_left:
-        raise Conflict(f"{target.address} holds other bytes now; what was covered was left")
+        raise Conflict(f"{target.address} holds other bytes now; the covered version was left")
     raise Conflict(
-        f"{target.address} holds other bytes now, or a copy of what was covered that no note of an "
-        "undo tells of; the covered version itself is gone"
+        f"{target.address} holds other bytes now, or a copy in no note of an undo; "
+        "the covered version itself is gone"
     )
 
 
 def _drop(bucket: Bucket, versions: Sequence[Version], covered: Covered) -> None:
-    """Delete a covered version and its marker; neither if it is current, and the marker only if
-    nothing else would come up from under it.
+    """Delete a covered version and its marker; neither if it is current, and the marker only if no
+    other version would become current.
 
-    A marker that is current goes last: until then the version would come up. Any other goes first,
-    because whoever repeats this may know it only by the version under it.
+    A current marker goes last: until then the version would become current. Any other marker goes
+    first, because a repeated call may know it only by the version below it.
     """
     kept = _find(versions, covered)
     at = next(
-        (at for at, one in enumerate(versions) if one.marker and one.id == covered.marker), None
+        (
+            at
+            for at, version in enumerate(versions)
+            if version.marker and version.id == covered.marker
+        ),
+        None,
     )
     going = [] if kept is None or kept.latest else [kept]
     if at is not None and not versions[at].latest:
         going.insert(0, versions[at])
     elif at is not None:
-        below = [one for one in versions[at + 1 :] if one.id != covered.version and not one.marker]
+        below = [
+            version
+            for version in versions[at + 1 :]
+            if version.id != covered.version and not version.marker
+        ]
         going += [] if below else [versions[at]]
     for version in going:
         bucket.delete([version])

@@ -1,7 +1,6 @@
-"""Deleting: pages of keys at a rate that the storage can take, with an outcome for each key.
+"""Delete pages of keys at a rate the storage can take, with an outcome for each key.
 
-A *deleter* takes objects away; removing them is one way, setting them aside is another (see
-``aside``).
+A *deleter* removes objects, permanently or to quarantine (see ``quarantine``).
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ JOURNAL = pa.schema(
         pa.field("reason", pa.string(), nullable=False),
         pa.field("outcome", pa.string(), nullable=False),
         pa.field("error", pa.string()),
-        # What tells the object from any other at the same address: an etag, a time, versions.
+        # Distinguishes the object from any other at the same address: an etag, a time, versions.
         pa.field("identity", pa.string()),
-        # The logical path, where the plan knows it.
+        # The logical path, if the plan knows it.
         pa.field("path", pa.string()),
     ]
 )
@@ -39,13 +38,13 @@ JOURNAL = pa.schema(
 
 _PLANNED = ("address", "size", "kind", "reason")
 GOING = pa.schema([JOURNAL.field(name) for name in (*_PLANNED, "identity", "path")])
-"""Columns that a sweep needs of an object. Plans have them, and journals."""
+"""Columns a sweep needs of an object. Plans and journals have them."""
 
 DELETED, FAILED, MISSING, RESTORED = "deleted", "failed", "missing", "restored"
 
 
 def as_going(rows: pa.Table) -> pa.Table:
-    """Rows of a plan, which have no identity yet, or of a journal."""
+    """Return rows of a plan, which have no identity yet, or of a journal, as ``GOING``."""
     for name in ("identity", "path"):
         if name not in rows.column_names:
             rows = rows.append_column(GOING.field(name), pa.nulls(rows.num_rows, pa.string()))
@@ -54,7 +53,7 @@ def as_going(rows: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An object to take away, with its identity where an earlier step wrote that down."""
+    """An object to remove, with its identity if an earlier step recorded it."""
 
     address: str
     size: int
@@ -63,7 +62,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """The outcome for an object, and the identity by which it can be found again."""
+    """The outcome for an object, and an identity by which to find it again."""
 
     outcome: str
     identity: str | None = None
@@ -71,32 +70,33 @@ class Taken:
 
 
 class Deleter(Protocol):
-    """A way to take objects away. It travels to the executors."""
+    """A way to remove objects. It is sent to executors."""
 
     @property
     def outcome(self) -> str:
-        """The word by which the journal records an object that it took."""
+        """Journal outcome for removed objects."""
         ...
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
-        """Take several at once; an error says nothing of the single ones.
+        """Remove several objects at once; an error says nothing about single objects.
 
-        Whoever sends more than one request asks before each whether there is time, and raises
-        ``TimeOver`` if there is not.
+        Between requests it checks for time, and raises ``TimeOver`` if there is none.
         """
         ...
 
     def take_one(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
-        """Take one. It may have been taken before; and it may be too late, as for several."""
+        """Remove an object. It may be removed already, and it may be too late, as for several."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Deletes for good. Whether there was anything to delete, a storage does not say.
+    """Deletes permanently.
 
-    ``undo_begun`` is the address of the file that an undo of the run writes before it looks at
-    anything, where there is such an undo: nothing is deleted once it is there.
+    A storage does not report whether the object existed.
+
+    ``undo_begun`` is the address of the file an undo of the run writes first, if it can be undone:
+    nothing is deleted once this file exists.
     """
 
     undo_begun: str = ""
@@ -126,13 +126,13 @@ class Remove:
         return Taken(DELETED)
 
     def _check_not_undone(self, storage: Storage, in_time: InTime) -> None:
-        """Stop if an undo has begun: whoever is that late has lost its time too."""
+        """Stop if an undo has begun: a task as late as this has no time left, either."""
         if not self.undo_begun:
             return
         try:
             storage.head(self.undo_begun)
         except NotFound:
-            # Asking takes its time as well.
+            # The check takes time as well.
             check_time(in_time)
         else:
             raise TimeOver
@@ -147,7 +147,7 @@ def delete(
     in_time: Callable[[], bool],
     pace: Pace,
 ) -> Iterator[pa.Table]:
-    """Take objects away page by page for as long as there is time; a journal of what was tried."""
+    """Remove objects page by page until time runs out; yield a journal of the attempts."""
     rows = as_going(rows)
     strict = is_strict(format, deleter)
     check_inside(format, rows.column("address").to_pylist())
@@ -163,7 +163,7 @@ def delete(
         taken = pace.take(
             targets,
             together=lambda several: deleter.page(storage, several, in_time),
-            singly=lambda one: deleter.take_one(storage, one, in_time),
+            singly=lambda target: deleter.take_one(storage, target, in_time),
             failed=lambda error: Taken(FAILED, error=str(error)),
             in_time=in_time,
             strict=strict,
@@ -172,7 +172,9 @@ def delete(
             return
         tried_rows = page.slice(0, len(taken))
         known = [tried_rows.column(name) for name in _PLANNED]
-        results = zip(*((one.outcome, one.error, one.identity) for one in taken), strict=True)
+        results = zip(
+            *((result.outcome, result.error, result.identity) for result in taken), strict=True
+        )
         tried = [pa.array(values, pa.string()) for values in results]
         yield pa.table([*known, *tried, tried_rows.column("path")], schema=JOURNAL)
         if len(taken) < len(targets) or (strict and taken[-1].outcome == FAILED):
@@ -180,13 +182,13 @@ def delete(
 
 
 def is_strict(format: Format, deleter: Deleter) -> bool:
-    """Whether nothing goes that comes after one that could not."""
-    # Of what comes back in order, one that cannot does not hold up the others.
+    """Return whether a failure stops all objects after it."""
+    # When restoring in order, an object that fails does not hold up the others.
     return format.sequential and deleter.outcome != RESTORED
 
 
 def check_inside(format: Format, addresses: Sequence[str]) -> None:
-    """Refuse addresses that are not the store's own, whatever a plan says."""
+    """Refuse addresses outside the store's prefix, whatever a plan says."""
     named = pa.array(addresses, pa.string())
     inside = pc.and_(
         pc.starts_with(named, format.prefix),
@@ -195,45 +197,45 @@ def check_inside(format: Format, addresses: Sequence[str]) -> None:
     if not pc.all(inside, min_count=0).as_py():
         address = addresses[inside.to_pylist().index(False)]
         raise OwnedAddress(
-            f"{address!r} lies outside {format.prefix}, or is odd; nothing there is ever deleted",
+            f"{address!r} is outside {format.prefix} or odd; it is never deleted",
             hint="the plan is not from this store; plan it again",
         )
 
 
 @dataclass(slots=True)
 class Outcome:
-    """The outcome for many objects: outcome → (objects, bytes)."""
+    """Outcome of many objects: outcome → (objects, bytes)."""
 
     counts: Counter[str] = field(default_factory=Counter)
     sizes: Counter[str] = field(default_factory=Counter)
 
     def count(self, journal: pa.Table) -> None:
-        """Count a page: of so few rows a loop is quicker than to group them."""
+        """Count a page. For so few rows a loop is faster than grouping."""
         columns = (journal.column(name).to_pylist() for name in ("outcome", "size"))
         for outcome, size in zip(*columns, strict=True):
             self.counts[outcome] += 1
             self.sizes[outcome] += size
 
     def encode(self) -> list[tuple[str, int, int]]:
-        """As lists, for the way from a task to the driver."""
+        """Return lists, to send from a task to the driver."""
         return [(name, count, self.sizes[name]) for name, count in self.counts.items()]
 
     @classmethod
     def decode(cls, rows: Iterable[tuple[str, int, int]]) -> Outcome:
-        found = cls()
+        outcome = cls()
         for name, count, size in rows:
-            found.counts[name], found.sizes[name] = count, size
-        return found
+            outcome.counts[name], outcome.sizes[name] = count, size
+        return outcome
 
     def add(self, other: Outcome) -> None:
         self.counts.update(other.counts)
         self.sizes.update(other.sizes)
 
     def without(self, *names: str) -> Outcome:
-        """The same, but for some outcomes."""
+        """Return the counts without some outcomes."""
         rows = [row for row in self.encode() if row[0] not in names]
         return Outcome.decode(rows)
 
     def only(self, *names: str) -> tuple[int, int]:
-        """Objects and bytes with one of these outcomes."""
+        """Return objects and bytes with one of some outcomes."""
         return sum(self.counts[name] for name in names), sum(self.sizes[name] for name in names)

@@ -1,9 +1,9 @@
-"""Excluding candidates by globs: what a person leaves out of a plan stays.
+"""Exclude candidates by globs: matching objects stay.
 
-A glob is compared with the whole address of an object, and with its path where that is known;
-``*`` also stands for ``/``, and a glob that ends with ``/`` stands for all that is below. To match
-either is enough: an exclusion only ever keeps more. A path that nothing tells any more is taken
-from the list of an earlier apply that left the object out.
+A glob is compared with the whole address of an object, and with its path if known; ``*`` also
+matches ``/``, and a glob ending in ``/`` matches everything below. Matching either is enough: an
+exclusion only ever keeps more. A path no longer recorded elsewhere comes from the list of an
+earlier apply that excluded the object.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from reclaim.engine.tasks.judging import PATHS
 from reclaim.globs import glob_regex
 
 KNOWN_PATH = "known_path"
-"""A path of a candidate that the plan does not show, and that a glob matches."""
+"""A path missing in the plan, matched by a glob."""
 
 
 def matching(rows: pa.Table, glob: str) -> pa.ChunkedArray:
-    """Whether each candidate matches a glob."""
+    """Return whether each candidate matches a glob."""
     pattern = glob_regex(glob)
     names = [name for name in ("address", "path", KNOWN_PATH) if name in rows.column_names]
     columns = (pc.match_substring_regex(rows.column(name), pattern) for name in names)
@@ -30,9 +30,9 @@ def matching(rows: pa.Table, glob: str) -> pa.ChunkedArray:
 
 
 def split(rows: pa.Table, globs: Sequence[str]) -> tuple[pa.Table, pa.Table, list[int]]:
-    """The candidates that no glob matches, the others, and how many each glob matches.
+    """Return the candidates no glob matches, the others, and the number each glob matches.
 
-    Rows may have a ``KNOWN_PATH`` beside their own, which counts as well.
+    Rows may have a ``KNOWN_PATH`` in addition to their path; both are compared.
     """
     excluded: pa.ChunkedArray = pa.chunked_array([pa.repeat(pa.scalar(False), rows.num_rows)])
     matches = []
@@ -48,7 +48,7 @@ def split(rows: pa.Table, globs: Sequence[str]) -> tuple[pa.Table, pa.Table, lis
 
 
 def find_paths(left_out: pa.Table, globs: Sequence[str]) -> pa.Table:
-    """The paths in a list that one of the globs matches, as ``PATHS``."""
+    """Return the paths in a list matched by a glob, as ``PATHS``."""
     known = left_out.filter(pc.is_valid(left_out.column("path"))).select(PATHS.names)
     _, matched, _ = split(known, globs)
     return matched.cast(PATHS)

@@ -1,9 +1,9 @@
-"""Groups of objects by where they are: folders of paths, as deep as a bounded number allows.
+"""Sums of objects by branch and folder, for a bounded number of folders.
 
-A *where* is what objects belong to, such as a branch, and a folder of the logical path. Tasks count
-by folder. One that finds too many of a kind closes folders: all that is below a closed one counts
-as being in it, here and in every other task, so that no number of a folder is only a part of it.
-What is left, the driver merges into the folders above until few enough are left to be read.
+A *where* is a group of objects, such as a branch, and a folder of the logical path. Tasks count by
+folder. A task with too many of a kind closes folders: everything below a closed folder counts as
+directly in it, in this and all other tasks, so a folder's number is never partial. The driver
+merges the remaining folders upwards until few enough are left to read.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ Where = tuple[str, str]
 """A branch and a folder."""
 
 DEPTH = 8
-"""How many levels of folders are told apart."""
+"""Levels of folders counted separately."""
 COUNTED = 1_000
-"""How many wheres of a kind are counted apart, in a task and on the way to the driver."""
+"""Wheres of a kind counted separately, in a task and on the way to the driver."""
 TOGETHER = 5_000
-"""How many groups of some rows are looked at one by one."""
+"""Groups processed individually."""
 SHOWN = 50
-"""How many of a kind a plan has."""
+"""Wheres of a kind shown in a plan."""
 
 GROUPS = ["kind", "reason", "belongs_to", "folder", "age"]
 
 TOP = "/"
-"""The folder of what lies in none."""
+"""The folder of paths without a folder."""
 UNKNOWN = ""
-"""The folder of objects whose path is not known."""
+"""The folder of objects with unknown paths."""
 OTHERS = "(others)"
-"""The branch of what is counted together for many branches."""
+"""The branch of objects counted together for many branches."""
 
 
 def folders_of(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The folder of each path; ``UNKNOWN`` for null."""
+    """Return the folder of each path; ``UNKNOWN`` for null."""
     folder = _cut(paths, DEPTH)
     folder = pc.if_else(pc.equal(folder, ""), TOP, folder)
     return pc.fill_null(folder, UNKNOWN)
 
 
 def _shortened(folders: pa.ChunkedArray, depth: int) -> pa.ChunkedArray:
-    """Folders of at most so many levels; what is unknown stays so."""
+    """Return folders cut to a number of levels; ``UNKNOWN`` stays."""
     if depth:
         return _cut(folders, depth)
     return pc.if_else(pc.equal(folders, UNKNOWN), UNKNOWN, TOP)
@@ -57,8 +57,8 @@ def _cut(paths: pa.ChunkedArray, depth: int) -> pa.ChunkedArray:
     return pc.replace_substring_regex(paths, f"^((?:[^/]*/){{0,{depth}}}).*$", "\\1")
 
 
-def above(where: Where) -> Where | None:
-    """The folder that a folder is in; above the top of a branch is that of all branches."""
+def parent_of(where: Where) -> Where | None:
+    """Return the parent folder; above the top of a branch is the top of all branches."""
     branch, folder = where
     if folder not in (TOP, UNKNOWN):
         parent = folder[:-1].rpartition("/")[0]
@@ -66,12 +66,12 @@ def above(where: Where) -> Where | None:
     return None if branch == OTHERS else (OTHERS, folder)
 
 
-def line_of(where: Where) -> Iterator[Where]:
-    """A folder and all that it is in, from the innermost on."""
+def with_parents(where: Where) -> Iterator[Where]:
+    """Yield a folder and its parents, innermost first."""
     at: Where | None = where
     while at is not None:
         yield at
-        at = above(at)
+        at = parent_of(at)
 
 
 @dataclass(slots=True)
@@ -80,10 +80,10 @@ class Places:
 
     tally: GroupSums = field(default_factory=dict)
     closed: dict[str, set[Where]] = field(default_factory=dict)
-    """By kind, the folders below which nothing is told apart."""
+    """By kind, the folders below which all counts are combined."""
 
     def add(self, tally: GroupSums, closed: Iterable[tuple[str, Where]] = ()) -> None:
-        """Add what was counted elsewhere, and what was closed there."""
+        """Add counts and closed folders of another task."""
         for kind, where in closed:
             self.closed.setdefault(kind, set()).add(where)
         for group, sums in tally.items():
@@ -91,11 +91,11 @@ class Places:
         self._fold()
 
     def add_rows(self, rows: pa.Table) -> None:
-        """Add objects, by their columns of the names in ``GROUPS`` and their size."""
+        """Add objects, by their ``GROUPS`` columns and size."""
         counted = rows.group_by(GROUPS).aggregate([("size", "sum"), ("size", "count")])
         closed: set[tuple[str, Where]] = set()
         depth = pc.max(pc.count_substring(counted.column("folder"), "/")).as_py()
-        # In columns, as long as there are too many to be looked at one by one.
+        # In columns, while there are too many to process individually.
         while counted.num_rows > TOGETHER and depth:
             depth -= 1
             cut = _shortened(counted.column("folder"), depth)
@@ -105,7 +105,9 @@ class Places:
             names = changed.set_column(at, "folder", _shortened(changed.column("folder"), depth))
             each = names.group_by(["kind", "belongs_to", "folder"]).aggregate([])
             columns = (each.column(name).to_pylist() for name in ("kind", "belongs_to", "folder"))
-            closed |= {(kind, (branch, one)) for kind, branch, one in zip(*columns, strict=True)}
+            closed |= {
+                (kind, (branch, folder)) for kind, branch, folder in zip(*columns, strict=True)
+            }
             sums = [("size_sum", "sum"), ("size_count", "sum")]
             counted = counted.group_by(GROUPS).aggregate(sums)
             counted = counted.rename_columns(
@@ -116,36 +118,37 @@ class Places:
         self.add(dict(zip(groups, zip(counts, sizes, strict=True), strict=True)), closed)
 
     def listed(self) -> list[tuple[str, Where]]:
-        """All closed folders, with their kinds."""
-        return sorted((kind, where) for kind, some in self.closed.items() for where in some)
+        """Return all closed folders, with their kinds."""
+        return sorted((kind, where) for kind, folders in self.closed.items() for where in folders)
 
     def _fold(self) -> None:
-        """Close folders until few enough are left of each kind."""
+        """Close folders until each kind has few enough."""
         if not self.closed and len(self.tally) <= COUNTED:
             return
         wheres: dict[str, set[Where]] = {}
         for kind, _, branch, folder, _ in self.tally:
             wheres.setdefault(kind, set()).add((branch, folder))
         merged: dict[tuple[str, Where], Where] = {}
-        for kind, some in wheres.items():
+        for kind, of_kind in wheres.items():
             closed = self.closed.get(kind, set())
-            if not closed and len(some) <= COUNTED:
+            if not closed and len(of_kind) <= COUNTED:
                 continue
-            targets = {where: _outermost(where, closed) for where in some}
+            targets = {where: _outermost(where, closed) for where in of_kind}
             while len(left := set(targets.values())) > COUNTED:
                 closed |= _fullest(left, len(left) - COUNTED)
-                targets = {where: _outermost(where, closed) for where in some}
+                targets = {where: _outermost(where, closed) for where in of_kind}
             self.closed[kind] = {where for where in closed if _outermost(where, closed) == where}
             merged |= {(kind, where): target for where, target in targets.items()}
         if merged:
             self.tally = _moved(self.tally, merged)
 
 
-def few(tally: GroupSums, most: int = SHOWN) -> GroupSums:
-    """The same sums, with at most so many folders of each kind; the smaller ones are merged.
+def limit_folders(tally: GroupSums, most: int = SHOWN) -> GroupSums:
+    """Return the same sums with a bounded number of folders of each kind; smaller folders are
+    merged.
 
-    A folder is merged with its neighbours into the one above, the smallest first. Where that would
-    leave hardly any, the largest of the neighbours stay.
+    A folder is merged with its siblings into the parent, smallest first. If hardly any would be
+    left, the largest siblings stay.
     """
     sizes: dict[str, dict[Where, int]] = {}
     for (kind, _, branch, folder, _), (_, size) in tally.items():
@@ -159,7 +162,7 @@ def few(tally: GroupSums, most: int = SHOWN) -> GroupSums:
 
 
 def _merged(sizes: dict[Where, int], most: int) -> dict[Where, Where]:
-    """Where each of too many folders is counted."""
+    """Return the folder each folder is counted in, if there are too many."""
     left = dict(sizes)
     moved: dict[Where, Where] = {}
     while len(left) > most:
@@ -183,30 +186,32 @@ def _last(where: Where, moved: dict[Where, Where]) -> Where:
 
 
 def _smallest_family(left: dict[Where, int]) -> tuple[Where, list[Where]]:
-    """The folder whose own folders are the smallest on average, of those that can be merged."""
-    inner = {parent for where in left for parent in line_of(where) if parent != where}
+    """Return the mergeable parent whose folders are smallest on average, and these folders."""
+    inner = {parent for where in left for parent in with_parents(where) if parent != where}
     families: dict[Where, list[Where]] = {}
     for where in left:
-        parent = above(where)
+        parent = parent_of(where)
         if where not in inner and parent is not None:
             families.setdefault(parent, []).append(where)
-    sums = {parent: sum(left[one] for one in some) for parent, some in families.items()}
-    parent = min(families, key=lambda one: (sums[one] / len(families[one]), one))
+    sums = {parent: sum(left[where] for where in children) for parent, children in families.items()}
+    parent = min(
+        families, key=lambda candidate: (sums[candidate] / len(families[candidate]), candidate)
+    )
     return parent, families[parent]
 
 
 def _outermost(where: Where, closed: Collection[Where]) -> Where:
-    """The outermost closed folder that a folder is in, or itself."""
+    """Return the outermost closed parent of a folder, or the folder itself."""
     target = where
-    for parent in line_of(where):
+    for parent in with_parents(where):
         if parent in closed:
             target = parent
     return target
 
 
 def _fullest(wheres: Collection[Where], excess: int) -> set[Where]:
-    """The folders with the most folders directly in them, as many as it takes to lose some."""
-    parents = (above(where) for where in wheres)
+    """Return the folders with the most direct subfolders, enough of them to remove some."""
+    parents = (parent_of(where) for where in wheres)
     counts = Counter(parent for parent in parents if parent is not None)
     fullest: set[Where] = set()
     for parent in sorted(counts, key=lambda parent: (-counts[parent], parent)):

@@ -1,9 +1,8 @@
-"""The index: the entries of every range that some run has read, by partition, so that each range is
-read once.
+"""The index: the entries of every range read by any run, by partition, so each range is read once.
 
-Its parts are sorted by partition. The group of a part names the first and the last of them, and the
-first and the last day on which its entries were created: other parts need not be read. Ranges never
-change, so an entry stays right for as long as its range is live.
+Its parts are sorted by partition. The group of a part has its first and last partition, and the
+first and last creation day of its entries: other parts need not be read. Ranges never change, so an
+entry stays valid as long as its range is live.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from reclaim.engine.tasks.parts import ROWS as ROWS_OF_A_PART
 from reclaim.engine.tasks.parts import Part, read_part, write_part
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.storage import Storage
-from reclaim.storage.ahead import read_ahead
+from reclaim.storage.read_ahead import read_ahead
 from reclaim.stores.format import CODED, NO_READ, Format, IndexesEntries, ReadsBytes
 
 FEW_PIECES = 16
-"""A range whose entries change their partition more often is sorted row by row."""
+"""A range whose entries change partition more often is sorted row by row."""
 
 MANY_CODES = 1_000_000
-"""Rows of which the pieces would have more of them together are cut as strings."""
+"""If the pieces of a table would have more codes in total, it is cut as strings."""
 
 INDEX = pa.schema(
     [
@@ -44,7 +43,7 @@ INDEX = pa.schema(
         pa.field("range", CODED, nullable=False),
     ]
 )
-"""Entries of ranges; in a file of the index all but the day are strings."""
+"""Entries of ranges; in a file of the index all columns except the day are strings."""
 
 WRITTEN = pa.schema(
     [
@@ -52,18 +51,18 @@ WRITTEN = pa.schema(
         for field in INDEX
     ]
 )
-"""The index as its files have it."""
+"""The index as stored in files."""
 
 
 @dataclass(slots=True)
 class CountedReads:
-    """A storage that containers are read from, counting what is read."""
+    """A storage to read containers from; counts the bytes read."""
 
     storage: Storage
     size: int = 0
     reads: int = 0
     _lock: Lock = field(default_factory=Lock, repr=False)
-    """Containers may be read by several threads."""
+    """Several threads may read containers."""
 
     def get(self, address: str) -> bytes:
         data = self.storage.get(address)
@@ -75,21 +74,21 @@ class CountedReads:
 
 @dataclass(slots=True)
 class IndexCounts:
-    """How much there was to index, by the lists of containers, and how much was read."""
+    """Size of the containers to index, according to their lists, and of those read."""
 
     known: int = 0
     known_entries: int = 0
-    """Containers that the index has already, and their entries."""
+    """Containers already in the index, and their entries."""
     expected: int = 0
     expected_entries: int = 0
     containers: int = 0
     entries: int = 0
-    """As they were decoded."""
+    """Decoded entries."""
     rows: int = 0
-    """Entries for the index: without those of objects that lie elsewhere."""
+    """Entries for the index, without those of objects outside the store."""
     bytes: int = 0
     ranges: int = 0
-    """Containers that were read, and not taken by name."""
+    """Containers read, not taken by name."""
 
     def add(self, other: IndexCounts) -> None:
         for name in self.__slots__:
@@ -112,7 +111,7 @@ class Span:
 
     @classmethod
     def of_rows(cls, rows: pa.Table) -> Span:
-        """The span of rows that are sorted by partition."""
+        """Return the span of rows sorted by partition."""
         first, last = (rows.column("partition")[at].as_py() for at in (0, -1))
         days = pc.min_max(rows.column("day")).as_py()
         return cls(first, last, days["min"], days["max"])
@@ -124,9 +123,9 @@ class Span:
 def read_live(
     format: Format, storage: Storage, containers: pa.Table, known: pa.Array, counts: IndexCounts
 ) -> Iterator[tuple[str, pa.Table]]:
-    """The address of each live container that is not known, with its entries as ``INDEX``.
+    """Yield the address of each unknown live container, with its entries as ``INDEX``.
 
-    One that cannot be read stops the run. What need not be read counts as read.
+    An unreadable container stops the run. Containers that need no reading count as read.
     """
     live = containers.filter(pc.equal(containers.column("cause"), LIVE))
     is_known = pc.is_in(live.column("address"), known)
@@ -150,7 +149,7 @@ def _entries(containers: pa.Table) -> int:
 def read_ranges(
     format: Format, reads: CountedReads, ranges: pa.Table, counts: IndexCounts
 ) -> Iterator[tuple[str, pa.Table]]:
-    """The address of each range with its entries, as ``INDEX``."""
+    """Yield the address of each range with its entries, as ``INDEX``."""
     assert isinstance(format, IndexesEntries)
     before = reads.size, reads.reads
 
@@ -162,7 +161,7 @@ def read_ranges(
         reads.storage, partial(_read_range, format, reads), ranges.to_pylist(), entries=entries_of
     )
     for address, entries, rows in read:
-        # Each counts as it was read; what lies elsewhere is not ours, and in no row.
+        # Each entry counts as read; entries outside the store are in no row.
         counts.containers += 1
         counts.entries += entries
         counts.rows += rows.num_rows
@@ -188,7 +187,7 @@ def _read_range(
 def write_index(
     storage: Storage, stem: str, tables: Iterable[pa.Table], edges: Sequence[str]
 ) -> list[Part]:
-    """Write entries down by partition, each bucket in parts of its own; ``edges`` are the first
+    """Write entries by partition, each bucket in parts of its own; ``edges`` are the first
     partitions of buckets."""
     parts: list[Part] = []
     buckets = groupby(_by_partition(tables), key=lambda piece: bisect_right(edges, piece[0]))
@@ -202,44 +201,44 @@ def write_index(
 
 
 def read_index(storage: ReadsBytes, part: Part) -> pa.Table:
-    """The rows of a part of the index, as ``INDEX``."""
+    """Return the rows of a part of the index, as ``INDEX``."""
     return read_part(storage, part, coded=("partition", "range")).unify_dictionaries()
 
 
 def _by_partition(tables: Iterable[pa.Table]) -> Sequence[tuple[str, pa.Table]]:
-    """Partitions in order, each with some of its entries. Those of a range often lie in one or a
-    few: then whole pieces are put in order, which takes much less time than rows.
+    """Return partitions in order, each with some of its entries. The entries of a range are often
+    in a few partitions: then whole pieces are ordered, which is much faster than ordering rows.
 
-    As ``INDEX``, or all of them as ``WRITTEN``: sorted rows have a piece for each partition, and
-    each brings the codes of all partitions and ranges along when they are put together.
+    As ``INDEX``, or all as ``WRITTEN``: sorted rows have a piece for each partition, and each piece
+    would carry the codes of all partitions and ranges.
     """
-    found: list[tuple[str, pa.Table]] = []
+    pairs: list[tuple[str, pa.Table]] = []
     mixed: list[pa.Table] = []
     for table in tables:
         pieces = list(_pieces(table))
         if len(pieces) > FEW_PIECES:
             mixed.append(table)
         else:
-            found += pieces
+            pairs += pieces
     if mixed:
         rows = pa.concat_tables(mixed).combine_chunks()
         rows = rows.take(_order(rows.column("partition")))
         runs = list(_runs(rows))
         if len(runs) * _count_codes(rows) > MANY_CODES:
             rows = rows.cast(WRITTEN)
-            found = [(name, piece.cast(WRITTEN)) for name, piece in found]
-        found += ((name, rows.slice(start, count)) for name, start, count in runs)
-    return sorted(found, key=itemgetter(0))
+            pairs = [(name, piece.cast(WRITTEN)) for name, piece in pairs]
+        pairs += ((name, rows.slice(start, count)) for name, start, count in runs)
+    return sorted(pairs, key=itemgetter(0))
 
 
 def _pieces(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """The pieces of rows that have one partition each."""
+    """Yield runs of rows with the same partition."""
     for name, start, count in _runs(rows):
         yield name, rows.slice(start, count)
 
 
 def _runs(rows: pa.Table) -> Iterator[tuple[str, int, int]]:
-    """The partitions of these pieces, where each begins, and how many rows it has."""
+    """Yield the partition of each run, its start, and its number of rows."""
     if not rows.num_rows:
         return
     names, codes = _coded(rows.column("partition"))
@@ -249,37 +248,37 @@ def _runs(rows: pa.Table) -> Iterator[tuple[str, int, int]]:
 
 
 def _count_codes(rows: pa.Table) -> int:
-    """How many different partitions and ranges rows have."""
+    """Return the number of distinct partitions and ranges."""
     return sum(len(_coded(rows.column(name))[0]) for name in ("partition", "range"))
 
 
 def _coded(column: pa.ChunkedArray) -> tuple[list[str], Any]:
-    """The different values of a column, and for each row the number of its own."""
+    """Return the distinct values of a column, and the code of each row."""
     whole = column.combine_chunks()
     return whole.dictionary.to_pylist(), numpy_of(whole.indices, np.int64)
 
 
 def _order(partitions: pa.ChunkedArray) -> pa.Array:
-    """The order in which partitions are sorted; there are few of them, and each very often."""
+    """Return the order of rows sorted by partition; there are few partitions, each in many rows."""
     names, codes = _coded(partitions)
     ranks = np.argsort(np.argsort(np.array(names, dtype=object)))
     return pa.array(np.argsort(ranks[codes], kind="stable"))
 
 
 def in_partitions(rows: pa.Table, wanted: Callable[[str], bool]) -> pa.Table:
-    """The rows that lie in some partitions."""
+    """Return the rows in some partitions."""
     names, codes = _coded(rows.column("partition"))
     among = np.array([wanted(name) for name in names], np.bool_)
     return rows.filter(pa.array(among[codes])) if len(names) else rows
 
 
 def overlapping(parts: Iterable[Part], partitions: Iterable[str]) -> list[Part]:
-    """The parts of an index that may have entries in some partitions."""
+    """Return the parts of an index with possible entries in some partitions."""
     wanted = sorted(partitions)
-    found = []
+    matching = []
     for part in parts:
         span = Span.of(part)
         at = bisect_left(wanted, span.first)
         if at < len(wanted) and wanted[at] <= span.last:
-            found.append(part)
-    return found
+            matching.append(part)
+    return matching

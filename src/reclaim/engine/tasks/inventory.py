@@ -1,7 +1,7 @@
-"""Inventories: listings that someone else made, such as S3 Inventory or any Parquet file.
+"""Inventories: listings made elsewhere, such as S3 Inventory or any Parquet file.
 
-The columns are key, size and last_modified (or last_modified_date). What is younger than the
-inventory is not judged by it.
+The columns are key, size and last_modified (or last_modified_date). Objects younger than the
+inventory are not judged by it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MODIFIED = ("last_modified", "last_modified_date")
 
 
 def find_inventory(storage: Storage, address: str, format: Format) -> Objects:
-    """An inventory: one Parquet file, or a folder of them. A part is a row group of a file."""
+    """Return an inventory: a Parquet file, or a folder of them. A part is a row group of a file."""
     files = [stored for stored in storage.list(address) if stored.address.endswith(".parquet")]
     if not files:
         try:
@@ -48,7 +48,7 @@ def find_inventory(storage: Storage, address: str, format: Format) -> Objects:
 
 
 def read_inventory(storage: Storage, part: Part, objects: Objects, format: Format) -> pa.Table:
-    """The objects of a store in one part of an inventory, as ``LISTED``."""
+    """Return the store's objects in a part of an inventory, as ``LISTED``."""
     with translated("read", part.address):
         try:
             file = _open(storage, part.address)
@@ -66,34 +66,36 @@ def read_inventory(storage: Storage, part: Part, objects: Objects, format: Forma
 
 def _listed(table: pa.Table, file: str, objects: Objects, format: Format) -> pa.Table:
     key, size, modified = (table.column(name) for name in objects.columns)
-    # A dictionary may have a null among its values, which only the text shows.
+    # A dictionary may contain a null value, visible only after decoding.
     key = key.cast(pa.string())
     if key.null_count:
-        raise _unreadable(file, "there is a row without a key")
+        raise _unreadable(file, "a row has no key")
     inside = pc.starts_with(key, objects.cut + format.prefix)
     if not pc.all(inside).as_py():
         key, size, modified = (column.filter(inside) for column in (key, size, modified))
     if not _are_distinct(key):
-        raise _unreadable(file, "it lists a key twice")
+        raise _unreadable(file, "a key is listed twice")
     if objects.cut:
         key = pc.utf8_slice_codeunits(key, start=len(objects.cut))
     modified = _times(modified, file)
     size = size.cast(pa.int64())
     if size.null_count or modified.null_count or (pc.min(size).as_py() or 0) < 0:
-        raise _unreadable(file, "there is a row without a size or a time")
+        raise _unreadable(file, "a row has no size or no time")
     return pa.table([key, size, modified], schema=LISTED)
 
 
 def _are_distinct(keys: pa.ChunkedArray) -> bool:
-    """Whether no key is there twice. Where they are sorted, neighbours tell, without hashes."""
+    """Return whether all keys are distinct. Sorted keys are compared with their neighbours, without
+    hashes."""
     ascending = pc.less(keys.slice(0, max(0, len(keys) - 1)), keys.slice(1))
     return bool(pc.all(ascending).as_py()) or pc.count_distinct(keys).as_py() == len(keys)
 
 
 def _times(column: pa.ChunkedArray, file: str) -> pa.ChunkedArray:
-    """Times to the microsecond. Dates and bare numbers could be older than what they stand for."""
+    """Return times in microseconds. Dates and bare numbers are refused: they could be older than
+    the real time."""
     if not (pa.types.is_timestamp(column.type) or _is_text(column.type)):
-        raise _unreadable(file, f"its times are of the type {column.type}")
+        raise _unreadable(file, f"its times have the type {column.type}")
     wanted = LISTED.field("last_modified").type
     return pc.cast(column, options=pc.CastOptions(wanted, allow_time_truncate=True))
 
@@ -111,7 +113,8 @@ def _unreadable(file: str, why: str) -> InvalidInput:
 
 
 def _pass_on(error: Exception) -> None:
-    """Raise an error of the system, which is not about the file; Arrow's own have no number."""
+    """Raise again an error of the system, unrelated to the file; Arrow's own errors have no
+    number."""
     if isinstance(error, OSError) and error.errno is not None:
         raise error
 
@@ -139,6 +142,6 @@ def _columns(names: list[str], address: str) -> tuple[str, str, str]:
         if names.count(name) > 1:
             raise InvalidInput(
                 f"the inventory {address} has more than one column {name}",
-                hint="leave one of each, and plan again",
+                hint="remove the duplicate, and plan again",
             )
     return columns

@@ -1,7 +1,7 @@
-"""Judging objects that no snapshot reaches: which of them may go, and why.
+"""Judge unreferenced objects: decide which of them may go, and give the reasons.
 
-Everything that is not certain stays: what is young, what an open guard protects, what is of a
-kind that is not ours to judge, what has an address that is odd.
+Everything uncertain stays: young objects, objects protected by an open guard, kinds Reclaim does
+not judge, and odd addresses.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ SURVIVORS = pa.schema(
         pa.field("address", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False),
         pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
-        # Where a dead container listed it, if one did.
+        # Path, kind and cause in a dead container, if any.
         pa.field("path", pa.string()),
         pa.field("kind", pa.string()),
         pa.field("cause", pa.int32()),
     ]
 )
-"""Objects that nothing live reaches."""
+"""Unreferenced objects."""
 
 CANDIDATES = pa.schema(
     [
@@ -43,84 +43,84 @@ CANDIDATES = pa.schema(
         pa.field("size", pa.int64(), nullable=False),
         pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
         pa.field("kind", pa.string(), nullable=False),
-        # What people are told that it belongs to, and what protects it while that is open.
+        # The group shown to people, and the guard protecting the object while open.
         pa.field("belongs_to", pa.string(), nullable=False),
         pa.field("guard", pa.string(), nullable=False),
         pa.field("path", pa.string()),
         pa.field("reason", pa.string(), nullable=False),
     ]
 )
-"""Columns of a plan's lists: objects that may go."""
+"""Columns of a plan's lists of candidates."""
 
 PATHS = pa.schema([pa.field("address", pa.string()), pa.field("path", pa.string())])
 
 LARGEST = 20
 NAMED = 5
-"""How many odd addresses are named."""
+"""Odd addresses named in messages."""
 ODD = "odd key: left alone"
 IN_DOUBT = "perhaps protected: a container of a removed commit cannot be read"
 YOUNG = "too young"
 AGES = (1, 7, 30, 90, 365)
-"""Ages in days that summaries are grouped by."""
+"""Ages in days by which summaries are grouped."""
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateRules:
-    """Rules for candidates. ``cutoffs`` has every kind that may go at all."""
+    """Rules for candidates. ``cutoffs`` has every kind that may go."""
 
     cutoffs: Mapping[str, datetime]
     closed: frozenset[str]
     open: frozenset[str]
-    """The guards that are known."""
+    """All known guards."""
     causes: Sequence[str | None]
-    """The sentences for causes, the live one (number 0) included; None leaves it to the kind."""
+    """Reason text by cause, the live cause (number 0) included; None leaves it to the kind."""
     reasons: Mapping[str, str]
-    """The sentences for kinds that no dead container lists."""
+    """Reason text for kinds no dead container lists."""
     now: datetime
     protected: Sequence[str]
-    """Folders that nothing is taken from: of the run itself, and of runs that can be undone."""
+    """Folders nothing is deleted from: of the run itself, and of runs with an undo."""
     protect: Sequence[str] = ()
-    """Globs of paths and addresses that a setting of the store protects."""
+    """Globs of paths and addresses protected by a setting of the store."""
     shields: Sequence[Part] = ()
-    """Addresses, in the storage of the plan, that had paths which these globs match, each with the
-    number of the glob (see ``shielding``)."""
+    """Addresses, in the storage of the plan, with former paths matched by these globs, each with
+    the number of the glob (see ``shielding``)."""
     in_doubt: bool = False
-    """Whether there are dead containers that cannot be read. What they list may be protected, and
-    so may anything; and they stay, for they may be read some day."""
+    """Whether there are unreadable dead containers. Their entries may be protected, so any object
+    may be; the containers stay, in case they become readable."""
     paths: Sequence[str] = ()
-    """Files, in the storage of the plan, with the paths of objects that no container lists."""
+    """Files, in the storage of the plan, with the paths of objects no container lists."""
 
     def load_paths(self, storage: Storage) -> pa.Table:
-        """The paths of objects that no container lists, as far as they are known."""
+        """Return the known paths of objects no container lists."""
         tables = [hashed_files.read(storage, file) for file in self.paths]
-        return pa.concat_tables([PATHS.empty_table(), *(one.cast(PATHS) for one in tables)])
+        return pa.concat_tables([PATHS.empty_table(), *(table.cast(PATHS) for table in tables)])
 
 
 @dataclass(slots=True)
 class Verdict:
-    """The findings of judging, in numbers."""
+    """Counts of kept and deletable objects, by reason."""
 
     places: Places = field(default_factory=Places)
-    """Objects that may go, by kind, reason, what they belong to, folder and age."""
+    """Deletable objects, by kind, reason, group, folder and age."""
     staying: GroupSums = field(default_factory=dict)
-    """(kind, why) of what nothing reaches and stays nevertheless."""
+    """Unreferenced objects kept anyway, by (kind, reason)."""
     largest: list[tuple[int, str, str]] = field(default_factory=list)
     strangers: Counter[str] = field(default_factory=Counter)
-    """Guards that are not known at all."""
+    """Unknown guards."""
     odd: list[str] = field(default_factory=list)
     """The first few addresses that are odd (see ``urls.ODD_ADDRESS``) or foreign."""
     young: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """When the first and the last object of a kind that is too young is old enough, by kind; in
+    """By kind, the times at which the first and the last too young object will be old enough, in
     microseconds since 1970."""
 
     @property
     def going(self) -> GroupSums:
-        """(kind, reason, what it belongs to, folder, age) of what may go."""
+        """Deletable objects, by (kind, reason, group, folder, age)."""
         return self.places.tally
 
     @property
     def objects(self) -> int:
-        """How many objects nothing reaches, whether they go or stay."""
+        """Number of unreferenced objects, deletable or kept."""
         tallies = (self.going, self.staying)
         return sum(objects for tally in tallies for objects, _ in tally.values())
 
@@ -137,7 +137,7 @@ class Verdict:
             self.young[kind] = min(known[0], first), max(known[1], last)
 
     def encode(self) -> str:
-        """As text, for the way from a task to the driver."""
+        """Return text, to send from a task to the driver."""
         return json.dumps(
             [
                 [[*group, *sums] for group, sums in self.going.items()],
@@ -173,10 +173,10 @@ def judge(
     paths: pa.Table | None = None,
     shielded: pa.Array | None = None,
 ) -> tuple[pa.Table, Verdict]:
-    """The candidates among some objects, and the verdict on all of them.
+    """Return the candidates among some objects, and the verdict on all of them.
 
-    ``paths`` are those of objects that no container lists, as far as they are known. ``shielded``
-    has for each object the number of the glob that a path of it matches, null where none does.
+    ``paths`` has known paths of objects no container lists. ``shielded`` has for each object the
+    number of a glob matching a path of it, null for none.
     """
     verdict = Verdict()
     if not rows.num_rows:
@@ -187,7 +187,7 @@ def judge(
     shape, belongs_to, guard = (
         pc.struct_field(described, name) for name in ("kind", "belongs_to", "guard")
     )
-    # A container's own kind says more than its name, unless it is not collected as such.
+    # A container's own kind is more precise than its name, unless this kind is not collected.
     own = pc.is_in(rows.column("kind"), pa.array(rules.cutoffs, pa.string()))
     kind = pc.if_else(own, rows.column("kind"), shape)
     foreign = pc.invert(pc.starts_with(address, format.prefix))
@@ -206,9 +206,9 @@ def judge(
         _matching(address, path, shielded, number, glob)
         for number, glob in enumerate(rules.protect)
     ]
-    # What runs left of themselves has no guard.
+    # Files of runs have no guard.
     in_doubt = pc.and_(pc.not_equal(guard, ""), pa.scalar(rules.in_doubt))
-    # Why an object stays: the first that holds.
+    # The first reason to keep an object wins.
     keeps: Sequence[tuple[Any, str]] = (
         (foreign, "outside the store"),
         (odd, ODD),
@@ -260,7 +260,7 @@ def _matching(
     number: int,
     glob: str,
 ) -> pa.ChunkedArray:
-    """Whether the address of each object, or any path of it, matches a glob."""
+    """Return whether a glob matches the address of each object, or any path of it."""
     pattern = glob_regex(glob)
     matches = [pc.match_substring_regex(column, pattern) for column in (address, path)]
     if shielded is not None:
@@ -270,7 +270,7 @@ def _matching(
 
 
 def _young(young: pa.Table, cutoff: pa.ChunkedArray, now: datetime) -> dict[str, tuple[int, int]]:
-    """When the first and the last of some objects are old enough, by kind."""
+    """Return by kind the times at which the first and the last object are old enough."""
     if not young.num_rows:
         return {}
     margin = pc.subtract(pa.scalar(now, cutoff.type), cutoff)
@@ -315,7 +315,7 @@ def _tally(rows: pa.Table, groups: list[str]) -> GroupSums:
 
 
 def count_kinds(rows: pa.Table) -> dict[str, tuple[int, int]]:
-    """Objects and bytes of each kind among candidates; nothing for rows of another sort."""
+    """Return objects and bytes of each kind among candidates; empty for other rows."""
     if not {"kind", "size"} <= set(rows.column_names):
         return {}
     return {kind: sums for (kind,), sums in _tally(rows, ["kind"]).items()}
@@ -324,7 +324,7 @@ def count_kinds(rows: pa.Table) -> dict[str, tuple[int, int]]:
 def add_kinds(
     counts: dict[str, tuple[int, int]], more: Mapping[str, Sequence[int]]
 ) -> dict[str, tuple[int, int]]:
-    """Add counts from elsewhere to those that were made here."""
+    """Add counts of another task."""
     added = dict(counts)
     for kind, (objects, size) in more.items():
         before = added.get(kind, (0, 0))
@@ -341,7 +341,7 @@ def _largest(candidates: pa.Table) -> list[tuple[int, str, str]]:
 
 
 def _lookup(keys: pa.ChunkedArray, values: Mapping[str, object], type: pa.DataType) -> pa.Array:
-    """The value of each key, null where it has none."""
+    """Return the value of each key, null for keys without a value."""
     at = pc.index_in(keys, pa.array(list(values), pa.string()))
     return pa.chunked_array([pa.array(list(values.values()), type)]).take(at)
 

@@ -1,8 +1,8 @@
-"""Lifecycle: entries matched with rules, by columns, and what becomes of each address.
+"""Lifecycle rules: match entries by columns, and decide on each address.
 
-A *row* is a path under which ranges have an address, with the day on which it was created and the
-bitmap of the classes of branches that reach it (see ``policy.lifecycle.classes``). A task sees all
-rows of the addresses that it decides on.
+A *row* is a path under which ranges have an address, with its creation day and a bitmap of the
+branch classes reaching it (see ``policy.lifecycle.classes``). A task sees all rows of the addresses
+it decides on.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Days = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
 NOBODY = 2**31 - 1
-"""In the place of the number of a name, where there is none."""
-HOLDERS_TOLD = 5
-"""How many paths are told that hold an address."""
+"""Stands for the number of a missing name."""
+HOLDERS_SHOWN = 5
+"""Paths shown for each held address."""
 SOME_HOLDER = "a tag, a lease, or a run that can be undone"
 SOME_BRANCH = "a branch without days of its own"
-"""For those whose names are not known any more."""
+"""For branches whose names are no longer known."""
 EPOCH = date(1970, 1, 1)
 
 _REACHED = [
     pa.field("bits", pa.int64(), nullable=False),
-    # Numbers of the first holder, and of the first branch that no rule names.
+    # Numbers of the first holder, and of the first branch no rule names.
     pa.field("holder", pa.int32(), nullable=False),
     pa.field("branch", pa.int32(), nullable=False),
 ]
@@ -47,10 +47,10 @@ COMMITS = pa.schema(
         pa.field("bits", pa.int64(), nullable=False),
     ]
 )
-"""Commits that something reaches."""
+"""Reachable commits."""
 
 METARANGES = pa.schema([pa.field("address", pa.string(), nullable=False), *_REACHED])
-"""Metaranges of such commits, each once."""
+"""Metaranges of reachable commits, each once."""
 
 RANGES = pa.schema(
     [
@@ -60,7 +60,7 @@ RANGES = pa.schema(
         *_REACHED,
     ]
 )
-"""Ranges with the union of what reaches them; no bits for one that is in the index alone."""
+"""Ranges with the union of their bits; no bits for a range known only to the index."""
 
 ROWS = pa.schema(
     [
@@ -79,22 +79,22 @@ ADDRESSES = pa.schema(
         pa.field("matched_rules", pa.list_(pa.string()), nullable=False),
     ]
 )
-"""Addresses that go, with all their paths and the rules that match these."""
+"""Deletable addresses, with all their paths and the rules matching these."""
 
 HELD = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("matched_rules", pa.list_(pa.string()), nullable=False),
-        # What holds it, as people read it; the first few.
+        # Holders as text; the first few.
         pa.field("held_by", pa.list_(pa.string()), nullable=False),
     ]
 )
-"""Addresses that a rule matches and that stay."""
+"""Addresses matched by a rule but kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReachNames:
-    """The names behind the numbers of holders and of branches that no rule names."""
+    """Names by number, of holders and of branches no rule names."""
 
     holders: Sequence[str] = ()
     branches: Sequence[str] = ()
@@ -102,10 +102,10 @@ class ReachNames:
 
 @dataclass(frozen=True, slots=True)
 class AddressDecision:
-    """The decision on some addresses: those that go, and those that something holds."""
+    """The decision on some addresses: deletable or held."""
 
     rows: pa.Table
-    """All paths of those that go, as ``ROWS``, each once."""
+    """All paths of deletable addresses, as ``ROWS``, each once."""
     going: pa.Table
     """As ``ADDRESSES``."""
     held: pa.Table
@@ -113,18 +113,18 @@ class AddressDecision:
 
 
 def day_number(day: date) -> int:
-    """A day as days since 1970."""
+    """Return a day as days since 1970."""
     return (day - EPOCH).days
 
 
 def days_of(created_at: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The days, of UTC, on which entries were created."""
+    """Return the creation days of entries, in UTC."""
     days = pc.floor_temporal(created_at, unit="day").cast(pa.timestamp("us"))
     return days.cast(pa.date32()).cast(pa.int32())
 
 
 def match(classes: BranchClasses, paths: Any, days: Days) -> Bits:
-    """For each row the bits of the classes on which some rule matches it."""
+    """Return for each row the bits of the classes with a matching rule."""
     matched: Bits = np.zeros(len(days), np.int64)
     for rule in classes.rules:
         if not (steps := rule.steps()):
@@ -139,7 +139,7 @@ def match(classes: BranchClasses, paths: Any, days: Days) -> Bits:
 
 
 def _under(prefix: str, paths: Any) -> Mask | None:
-    """Whether each path has a prefix; None if every path has it."""
+    """Return whether each path has a prefix; None if every path has it."""
     if not prefix:
         return None
     under: Mask = numpy_of(pc.starts_with(paths, prefix), np.bool_)
@@ -147,13 +147,13 @@ def _under(prefix: str, paths: Any) -> Mask | None:
 
 
 def numpy_of(column: Any, kind: Any) -> Any:
-    """A column without nulls as it is computed with."""
+    """Return a column without nulls as a numpy array."""
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     return np.asarray(whole.to_numpy(zero_copy_only=False), kind)
 
 
 def decide(classes: BranchClasses, names: ReachNames, rows: pa.Table) -> AddressDecision:
-    """Decide on addresses, of which all rows are given, as ``ROWS``; a pair may come twice."""
+    """Decide on addresses, given all their rows as ``ROWS``; a pair may occur twice."""
     if not rows.num_rows:
         return AddressDecision(ROWS.empty_table(), ADDRESSES.empty_table(), HELD.empty_table())
     rows = rows.combine_chunks()
@@ -171,7 +171,7 @@ def decide(classes: BranchClasses, names: ReachNames, rows: pa.Table) -> Address
 
 
 def find_unmatched(classes: BranchClasses, rows: pa.Table, protect: Sequence[str] = ()) -> pa.Array:
-    """The addresses of which some path is not matched on some branch, is held or protected."""
+    """Return the addresses with a path that is unmatched on a branch, held or protected."""
     if not rows.num_rows:
         return pa.array([], pa.string())
     judged = _Judged.of(classes, rows.combine_chunks())
@@ -185,20 +185,20 @@ def find_unmatched(classes: BranchClasses, rows: pa.Table, protect: Sequence[str
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """Rows of which each path of an address comes once; what is by address has its order."""
+    """Rows with each path of an address once; arrays by address have the order of ``addresses``."""
 
     rows: pa.Table
     unmatched: Bits
-    """By row, the bits of classes on which nothing matches it."""
+    """By row, the bits of classes without a matching rule."""
     starts: Any
-    """Where the rows of each address begin."""
+    """First row of each address."""
     sizes: Any
-    """How many each of them has."""
+    """Number of rows of each address."""
     has_match: Mask
     has_unmatched: Mask
     was_matched: Mask
-    """Whether some row was matched by its own date. A later one may be in a range that is gone by
-    the next run, so that these have to be looked at again."""
+    """Whether a row was matched by its own date. A later row may be in a range gone by the next
+    run, so these addresses are checked again."""
 
     @classmethod
     def of(cls, classes: BranchClasses, rows: pa.Table) -> _Judged:
@@ -214,7 +214,7 @@ class _Judged:
                 for name in ("holder", "branch")
             },
         }
-        merged = rows if _counts_up(order, pairs) else rows.take(pa.array(order[pairs]))
+        merged = rows if _is_sorted(order, pairs) else rows.take(pa.array(order[pairs]))
         merged = _by_path(_with(merged, columns), starts)
         final = numpy_of(merged.column("bits"), np.int64)
         latest = numpy_of(merged.column("day"), np.int32)
@@ -232,29 +232,29 @@ class _Judged:
 
 
 def _group(addresses: pa.ChunkedArray) -> tuple[Any, Any]:
-    """An order in which the same addresses stand together, and where each of them begins.
+    """Return an order with equal addresses together, and the first position of each address.
 
-    They are put in order by their keys, and then compared whole: where different ones have the
-    same key, whole addresses are put in order, which takes longer.
+    Addresses are ordered by key, then compared whole: on a collision, whole addresses are ordered,
+    which takes longer.
     """
     keys = keys_of(addresses)
     order = np.argsort(keys, kind="stable")
     same = np.flatnonzero(keys[order[1:]] == keys[order[:-1]])
     if not len(same):
-        # Each comes once: as they are.
+        # All are distinct.
         return np.arange(len(keys)), np.arange(len(keys))
-    one, other = (addresses.take(pa.array(order[same + after])) for after in (0, 1))
-    if not pc.all(pc.equal(one, other)).as_py():
+    first, second = (addresses.take(pa.array(order[same + after])) for after in (0, 1))
+    if not pc.all(pc.equal(first, second)).as_py():
         keys = _codes(addresses)
         order = np.argsort(keys, kind="stable")
     return order, _starts(keys[order])
 
 
 def _group_paths(paths: pa.ChunkedArray, order: Any, addresses: Any) -> tuple[Any, Any, Any]:
-    """An order in which the same paths of an address stand together as well; where each pair
-    begins, and which of these pairs are the first of an address.
+    """Return an order with equal paths of an address together, too; the first position of each
+    pair, and whether the pair is the first of an address.
 
-    Most addresses have one row, of which nothing has to be compared.
+    Most addresses have a single row, without anything to compare.
     """
     sizes = np.diff(np.append(addresses, len(order)))
     codes = np.zeros(len(order), np.int64)
@@ -267,21 +267,21 @@ def _group_paths(paths: pa.ChunkedArray, order: Any, addresses: Any) -> tuple[An
     return order[by_pair], pairs, _starts(owner[pairs])
 
 
-def _counts_up(order: Any, pairs: Any) -> bool:
-    """Whether rows are in their order already, each pair once."""
+def _is_sorted(order: Any, pairs: Any) -> bool:
+    """Return whether rows are in order already, each pair once."""
     return len(pairs) == len(order) and bool((np.diff(order) == 1).all())
 
 
 def _by_path(rows: pa.Table, starts: Any) -> pa.Table:
-    """Rows with the paths of each address in order: what a plan says must not depend on who was
-    read first. Most addresses have one path, and need no sorting."""
+    """Return rows with the paths of each address in order: a plan must not depend on the order of
+    reading. Most addresses have a single path, and need no sorting."""
     sizes = np.diff(np.append(starts, rows.num_rows))
     several = np.repeat(sizes > 1, sizes)
     if not several.any():
         return rows
     places = np.flatnonzero(several)
-    some = rows.column("path").take(pa.array(places))
-    ranks = numpy_of(pc.rank(some, tiebreaker="first"), np.int64)
+    paths = rows.column("path").take(pa.array(places))
+    ranks = numpy_of(pc.rank(paths, tiebreaker="first"), np.int64)
     owner = np.repeat(np.arange(len(sizes)), sizes)[places]
     order = np.arange(rows.num_rows)
     order[places] = places[np.lexsort((ranks, owner))]
@@ -289,12 +289,12 @@ def _by_path(rows: pa.Table, starts: Any) -> pa.Table:
 
 
 def _codes(column: pa.ChunkedArray) -> Any:
-    """Numbers that are the same where values are."""
+    """Return codes, equal for equal values."""
     return numpy_of(column.combine_chunks().dictionary_encode().indices, np.int64)
 
 
 def _starts(*codes: Any) -> Any:
-    """Where runs of the same values begin, in sorted columns."""
+    """Return the positions where values change, in sorted columns."""
     changes = np.zeros(len(codes[0]), np.bool_)
     changes[0] = True
     for column in codes:
@@ -310,7 +310,7 @@ def _with(rows: pa.Table, columns: dict[str, Any]) -> pa.Table:
 
 
 def _first_rows(sizes: Any) -> Any:
-    """Where the rows of each address begin, by how many each has."""
+    """Return the first row of each address, from the numbers of rows."""
     return np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
 
 
@@ -325,7 +325,7 @@ def _addresses(classes: BranchClasses, rows: pa.Table, sizes: Any) -> pa.Table:
 
 
 def _rules(classes: BranchClasses, rows: pa.Table, starts: Any) -> pa.Array:
-    """The rules that match some path of each address."""
+    """Return the rules that match a path of each address."""
     days, bits = numpy_of(rows.column("day"), np.int32), numpy_of(rows.column("bits"), np.int64)
     hits = []
     for rule in classes.rules:
@@ -349,56 +349,56 @@ def _held(
     starts = _first_rows(sizes)
     owner = np.repeat(np.arange(len(starts)), sizes)
     places = _first_few(owner, np.flatnonzero(unmatched))
-    some = rows.take(pa.array(places))
-    texts, tellers = _sentences(classes, names, some, unmatched[places])
-    # By address, then by path, then as they are told; each sentence once.
+    holding = rows.take(pa.array(places))
+    texts, tellers = _sentences(classes, names, holding, unmatched[places])
+    # By address, then by path, then by text; each text once.
     order = np.argsort(tellers, kind="stable")
-    told, owners = texts.take(pa.array(order)), owner[places][tellers[order]]
-    codes = _codes(told)
+    sentences, owners = texts.take(pa.array(order)), owner[places][tellers[order]]
+    codes = _codes(sentences)
     kept = np.sort(np.unique(owners * (len(codes) + 1) + codes, return_index=True)[1])
     kept = _first_few(owners, kept)
     offsets = np.searchsorted(owners[kept], np.arange(len(starts) + 1)).astype(np.int32)
     held_by = pa.ListArray.from_arrays(
-        pa.array(offsets), told.take(pa.array(kept)).combine_chunks()
+        pa.array(offsets), sentences.take(pa.array(kept)).combine_chunks()
     )
     addresses = rows.column("address").take(pa.array(starts))
     return pa.table([addresses, _rules(classes, rows, starts), held_by], schema=HELD)
 
 
 def _first_few(owner: Any, places: Any) -> Any:
-    """The first few of some places for each owner; both are sorted."""
+    """Return the first few positions for each owner; both are sorted."""
     if not len(places):
         return places
     owners = owner[places]
     firsts = np.flatnonzero(np.append(True, np.diff(owners) != 0))
     number = np.arange(len(places)) - np.repeat(firsts, np.diff(np.append(firsts, len(places))))
-    return places[number < HOLDERS_TOLD]
+    return places[number < HOLDERS_SHOWN]
 
 
 def _sentences(
     classes: BranchClasses, names: ReachNames, rows: pa.Table, unmatched: Bits
 ) -> tuple[pa.ChunkedArray, Any]:
-    """The holders of rows, as people read them, and the number of the row of each."""
+    """Return the holders of rows as text, and the row of each."""
     texts: list[pa.Array] = []
     tellers: list[Any] = []
 
     def tell(bit: int, text: Any) -> None:
-        found = np.flatnonzero(unmatched & bit)
-        texts.append(text(rows.take(pa.array(found))).cast(pa.string()))
-        tellers.append(found)
+        places = np.flatnonzero(unmatched & bit)
+        texts.append(text(rows.take(pa.array(places))).cast(pa.string()))
+        tellers.append(places)
 
     def on(branch: str) -> Any:
-        return lambda some: pc.binary_join_element_wise(
-            some.column("path").combine_chunks(), f"the branch {branch}", " on "
+        return lambda holders: pc.binary_join_element_wise(
+            holders.column("path").combine_chunks(), f"the branch {branch}", " on "
         )
 
-    tell(HOLDER, lambda some: _named(some, "holder", names.holders, SOME_HOLDER))
+    tell(HOLDER, lambda holders: _named(holders, "holder", names.holders, SOME_HOLDER))
     others = [f"the branch {branch}" for branch in names.branches]
     tell(
         OTHERS,
-        lambda some: pc.binary_join_element_wise(
-            some.column("path").combine_chunks(),
-            _named(some, "branch", others, SOME_BRANCH),
+        lambda holders: pc.binary_join_element_wise(
+            holders.column("path").combine_chunks(),
+            _named(holders, "branch", others, SOME_BRANCH),
             " on ",
         ),
     )
@@ -409,7 +409,7 @@ def _sentences(
 
 
 def _named(rows: pa.Table, column: str, names: Sequence[str], otherwise: str) -> pa.Array:
-    """The name behind each number of a column."""
+    """Return the name for each number of a column."""
     known = pa.array([*names, otherwise], pa.string())
     numbers = np.minimum(numpy_of(rows.column(column), np.int64), len(names))
     return known.take(pa.array(numbers))

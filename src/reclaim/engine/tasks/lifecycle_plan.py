@@ -1,5 +1,5 @@
-"""Addresses that go by lifecycle rules, as candidates of a plan: what is there of them, and may be
-taken."""
+"""Candidates of a plan by lifecycle rules: existing and deletable objects among matched
+addresses."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ STAYS = "too young, protected, or in an open partition"
 
 
 def rule_reason(rule_id: str) -> str:
-    """Why an object goes that a rule matches."""
+    """Return the reason text for objects matched by a rule."""
     return f"lifecycle rule {rule_id}"
 
 
 def by_rules(rules: CandidateRules, classes: BranchClasses) -> CandidateRules:
-    """The rules for candidates, with a sentence for each lifecycle rule."""
+    """Return candidate rules with a reason text for each lifecycle rule."""
     return replace(rules, causes=[rule_reason(rule.rule_id) for rule in classes.rules], paths=())
 
 
 def owned(format: Format, addresses: pa.Table) -> pa.Table:
-    """The addresses that lie inside the store's own prefix."""
+    """Return the addresses below the store's own prefix."""
     return addresses.filter(pc.starts_with(addresses.column("address"), format.prefix))
 
 
@@ -43,10 +43,10 @@ def judge(
     listed: pa.Table,
     shielded: pa.Array | None = None,
 ) -> tuple[pa.Table, pa.Table, pa.Table, Verdict]:
-    """Candidates, the addresses that these are, those that stay all the same, and the verdict.
+    """Return candidates, their addresses, the addresses kept anyway, and the verdict.
 
-    ``listed`` are the objects that are there, of the ``addresses``; ``shielded`` has for each of
-    them the glob that a path of it matched before, null where none did.
+    ``listed`` are the existing objects of ``addresses``; ``shielded`` has for each of them the glob
+    matching a former path, null for none.
     """
     at = pc.index_in(listed.column("address"), addresses.column("address").combine_chunks())
     known = addresses.take(at)
@@ -69,38 +69,38 @@ def judge(
 
 
 def first_globs(paths: pa.ListArray, globs: Sequence[str]) -> pa.Array:
-    """The number of the first glob that any path of each object matches, null where none does."""
+    """Return the number of the first glob matching any path of each object, null for none."""
     each, owners = pc.list_flatten(paths), pc.list_parent_indices(paths)
     numbers: pa.Array = pa.nulls(len(paths), pa.int32())
     for number, glob in enumerate(globs):
         matching = owners.filter(pc.match_substring_regex(each, glob_regex(glob)))
-        found = pc.is_in(pa.array(range(len(paths)), owners.type), pc.unique(matching))
-        numbers = pc.coalesce(numbers, pc.if_else(found, number, pa.scalar(None, pa.int32())))
+        matches = pc.is_in(pa.array(range(len(paths)), owners.type), pc.unique(matching))
+        numbers = pc.coalesce(numbers, pc.if_else(matches, number, pa.scalar(None, pa.int32())))
     return numbers
 
 
 def as_held(addresses: pa.Table, held_by: str) -> pa.Table:
-    """Addresses that stay for one reason, as ``HELD``."""
-    told = pa.array([[held_by]] * addresses.num_rows, pa.list_(pa.string()))
+    """Return addresses kept for the same reason, as ``HELD``."""
+    holders = pa.array([[held_by]] * addresses.num_rows, pa.list_(pa.string()))
     columns: Sequence[pa.Array] = [
         addresses.column("address"),
         addresses.column("matched_rules"),
-        told,
+        holders,
     ]
     return pa.table(columns, schema=HELD)
 
 
 PUBLISHED = pa.schema([pa.field("run_id", pa.string(), nullable=False), *ADDRESSES])
-"""Addresses that rules took, as people read them."""
+"""Addresses taken by rules, published for people."""
 
 
 def published(run: str, addresses: pa.Table) -> pa.Table:
-    """Addresses, each row with the run that took it."""
+    """Return addresses, each row with the run that took it."""
     runs = pa.repeat(pa.scalar(run, pa.string()), addresses.num_rows)
     return pa.table([runs, *addresses.columns], schema=PUBLISHED)
 
 
 def count_data(format: Format, listed: pa.Table) -> int:
-    """How many listed objects are data, and not what describes it or what runs left."""
+    """Return the number of listed data objects, without metadata and files of runs."""
     kinds = pc.struct_field(format.describe(listed.column("address").combine_chunks()), "kind")
     return pc.sum(pc.equal(kinds, "data")).as_py() or 0

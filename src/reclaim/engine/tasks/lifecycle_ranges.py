@@ -1,4 +1,4 @@
-"""Ranges of commits, each once with the union of what reaches them, before any entry is read."""
+"""Ranges of commits, each once with the union of its bits, before any entry is read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from reclaim.engine.tasks.index import CountedReads
 from reclaim.engine.tasks.lifecycle import NOBODY, RANGES, ReachNames, numpy_of
 from reclaim.engine.tasks.reading import LIVE, reader_of
-from reclaim.storage.ahead import read_ahead
+from reclaim.storage.read_ahead import read_ahead
 from reclaim.stores.format import CONTAINERS, NO_READ, Format
 
 
 def expand_metaranges(
     format: Format, reads: CountedReads, metaranges: pa.Table
 ) -> Iterator[pa.Table]:
-    """Ranges of metaranges, with what reaches these. One that cannot be read stops the run."""
+    """Yield the ranges of metaranges, with their bits. An unreadable metarange stops the run."""
     expand = partial(_expand, format, reads)
     return read_ahead(reads.storage, expand, metaranges.to_pylist())
 
@@ -36,7 +36,7 @@ def _expand(format: Format, reads: CountedReads, metarange: dict[str, Any]) -> p
 
 
 def merge_ranges(tables: Iterable[pa.Table]) -> pa.Table:
-    """Ranges, each once with the union of what reaches it."""
+    """Return ranges, each once with the union of its bits."""
     rows = pa.concat_tables([RANGES.empty_table(), *tables]).combine_chunks()
     if not rows.num_rows:
         return rows
@@ -60,8 +60,7 @@ def merge_ranges(tables: Iterable[pa.Table]) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class Renumbering:
-    """The numbers that names had in an earlier run, with those of now; ``NOBODY`` for what has no
-    name any more."""
+    """Maps numbers of names in an earlier run to current numbers; ``NOBODY`` for removed names."""
 
     holders: tuple[int, ...]
     branches: tuple[int, ...]
@@ -85,12 +84,12 @@ class Renumbering:
 
 
 def reached(ranges: pa.Table) -> pa.Table:
-    """The ranges that something reaches."""
+    """Return the ranges with bits."""
     return ranges.filter(pc.not_equal(ranges.column("bits"), 0))
 
 
 def as_containers(ranges: pa.Table) -> pa.Table:
-    """The ranges that something reaches, as ``CONTAINERS``."""
+    """Return the ranges with bits, as ``CONTAINERS``."""
     live = reached(ranges)
     rows = live.num_rows
     columns = [
@@ -104,7 +103,7 @@ def as_containers(ranges: pa.Table) -> pa.Table:
 
 
 def named_metaranges(metaranges: pa.Table) -> pa.Table:
-    """Metaranges that were read, as ``CONTAINERS``."""
+    """Return the metaranges read, as ``CONTAINERS``."""
     rows = metaranges.num_rows
     columns = [
         metaranges.column("address"),
@@ -118,7 +117,7 @@ def named_metaranges(metaranges: pa.Table) -> pa.Table:
 
 @dataclass(frozen=True, slots=True)
 class RangeBits:
-    """Ranges by their addresses, with what reaches them."""
+    """Ranges by address, with their bits."""
 
     addresses: pa.Array
     bits: Any
@@ -127,7 +126,7 @@ class RangeBits:
 
     @classmethod
     def of(cls, ranges: pa.Table) -> RangeBits:
-        """The classes that reach ranges. A range that is not among them is reached by none."""
+        """Return the bits of ranges. An unknown range has none."""
         values = [
             np.append(numpy_of(ranges.column(name), kind), empty)
             for name, kind, empty in (
@@ -139,7 +138,7 @@ class RangeBits:
         return cls(ranges.column("address").combine_chunks(), *values)
 
     def find(self, ranges: pa.ChunkedArray) -> Any:
-        """The place of each of some ranges; the last one for those that are not among these."""
+        """Return the position of each range; the last position for unknown ranges."""
         coded = ranges.combine_chunks().dictionary_encode()
         at = pc.fill_null(pc.index_in(coded.dictionary, self.addresses), len(self.addresses))
         places = numpy_of(at, np.int64)
@@ -147,7 +146,7 @@ class RangeBits:
 
 
 def newly_reached(ranges: pa.Table, known: pa.Table) -> pa.Table:
-    """The ranges that something reaches which did not reach them before, with these bits alone."""
+    """Return the ranges with bits they did not have before, with these bits only."""
     before = RangeBits.of(known)
     at = before.find(ranges.column("address")) if ranges.num_rows else np.zeros(0, np.int64)
     bits = numpy_of(ranges.column("bits"), np.int64) & ~before.bits[at]

@@ -1,6 +1,6 @@
-"""Listing key ranges, several at a time where a storage answers many requests at once.
+"""List key ranges, several at a time if the storage answers many requests at once.
 
-A storage answers one page after the other of a range, and most of the time is spent waiting for it.
+A storage returns the pages of a range one after the other, and most of the time is spent waiting.
 On a disk there is nothing to wait for.
 """
 
@@ -17,13 +17,13 @@ from reclaim.storage import KeyRange, Storage
 
 RANGES_AT_ONCE = 8
 WAITING = 4
-"""Batches that wait for whoever writes them down, for each range that is listed."""
+"""Batches waiting to be written, for each range being listed."""
 LOOK_EVERY = 0.1
-"""Seconds after which a thread looks whether its listing was given up."""
+"""Seconds after which a thread checks whether its listing was abandoned."""
 
 
 def list_ranges(storage: Storage, ranges: Sequence[KeyRange]) -> Iterator[pa.RecordBatch]:
-    """The objects of key ranges, in no promised order."""
+    """Yield the objects of key ranges, in any order."""
     threads = min(RANGES_AT_ONCE, storage.at_once, len(ranges))
     if threads < 2:
         for keys in ranges:
@@ -70,6 +70,6 @@ def _together(
                 else:
                     yield item
         finally:
-            # Also when nobody wants the rest.
+            # Also if the consumer stops early.
             given_up.set()
             pool.shutdown(cancel_futures=True)

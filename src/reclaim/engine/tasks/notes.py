@@ -1,7 +1,8 @@
-"""Notes: what a task is about to do, or has just done, written down before its next step.
+"""Notes: steps a task is about to take, or has just taken, written before its next step.
 
-A journal is written when a wave ends, and is lost with a task that dies. A note of a page is there
-before the step that could not be understood without it. Its name has its rows and its hash.
+A journal is written at the end of a wave, and lost with a task that dies. The note of a page exists
+before any step that would be unintelligible without it. Its name has the number of its rows and its
+hash.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from reclaim.storage import Storage, hashed_files
 COVERING = "covering"
 """An object is about to be covered by a delete marker; also the folder of such notes."""
 RETURNED = "returned"
-"""A copy of an object is at its old place again, and the object itself is about to go; also the
-folder of such notes. After its first identity an object has those of its copies."""
+"""A copy of an object is back at its address, and the quarantined object is about to be deleted;
+also the folder of such notes. After its first identity an object has those of its copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """One object of a note, by the address that it has in the store."""
+    """An object in a note, by its address in the store."""
 
     address: str
     size: int
@@ -33,7 +34,7 @@ class Noted:
 
 
 def write_note(storage: Storage, folder: str, rows: Sequence[Noted]) -> None:
-    """Write a note into a folder, unless there is nothing to note."""
+    """Write a note into a folder, unless it is empty."""
     if not rows:
         return
     objects = [
@@ -53,12 +54,12 @@ def write_note(storage: Storage, folder: str, rows: Sequence[Noted]) -> None:
 
 
 def folder_of(note: Part) -> str:
-    """The name of the folder of a note, which tells what it is about."""
+    """Return the name of a note's folder, which is the kind of the note."""
     return note.address.split("/")[-2]
 
 
 def find_notes(storage: Storage, below: str, name: str) -> list[Part]:
-    """The notes in folders of a name, however deep below a folder."""
+    """Return the notes in folders with a name, at any depth below a folder."""
     notes = []
     for stored in storage.list(below):
         *_, folder, file = ("", *stored.address.split("/"))

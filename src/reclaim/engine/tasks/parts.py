@@ -1,6 +1,6 @@
-"""Parts: Parquet files that tasks write to a run's place, listed by the driver with their hashes.
+"""Parts: Parquet files written by tasks to a run's place, listed by the driver with their hashes.
 
-A task that failed may leave a file behind. It is in no list, so nobody reads it.
+A failed task may leave a file behind. It is in no list, so it is never read.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from reclaim.stores.format import ReadsBytes
 from reclaim.urls import url_of
 
 ROWS = 500_000
-"""How many rows a part has at most."""
+"""Most rows of a part."""
 
 ADDRESSES = pa.schema([pa.field("address", pa.string(), nullable=False)])
-"""Addresses of which nothing else is known."""
+"""Addresses alone."""
 
 Opener = Callable[[str], Storage]
 _Args = TypeVarTuple("_Args")
@@ -51,9 +51,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file: where it is, how many rows it has, what it must hash to.
+    """A file: its address, number of rows and hash.
 
-    ``group`` is what its rows have in common, where they were sorted apart.
+    ``group`` is common to all rows, if rows were separated.
     """
 
     address: str
@@ -64,7 +64,7 @@ class Part:
 
 @lru_cache(maxsize=8)
 def open_storage(url: str) -> Storage:
-    """A storage by its URL, opened once for each process."""
+    """Open a storage by its URL, once for each process."""
     return ObjectStorage.open(url)
 
 
@@ -73,7 +73,7 @@ _opener: ContextVar[Opener] = ContextVar("opener", default=open_storage)
 
 @contextmanager
 def opened_by(opener: Opener) -> Iterator[None]:
-    """Open the storage of tasks in the block by an opener of the engine that runs them."""
+    """Open the storage of tasks in the block with the opener of their engine."""
     token = _opener.set(opener)
     try:
         yield
@@ -82,13 +82,13 @@ def opened_by(opener: Opener) -> Iterator[None]:
 
 
 def task_storage(url: str) -> Storage:
-    """The storage of a task, opened as its engine opens storage."""
+    """Open the storage of a task as its engine opens storage."""
     return _opener.get()(url)
 
 
 def loaded_once(most: int) -> Callable[[Callable[[*_Args], _Loaded]], Callable[[*_Args], _Loaded]]:
-    """Keep the last few results of a function that loads something, for later tasks in this
-    process that open storage in the same way."""
+    """Cache the last few results of a loading function, for later tasks in this process with the
+    same opener."""
 
     def keeping(load: Callable[[*_Args], _Loaded]) -> Callable[[*_Args], _Loaded]:
         @lru_cache(maxsize=most)
@@ -105,14 +105,14 @@ def loaded_once(most: int) -> Callable[[Callable[[*_Args], _Loaded]], Callable[[
 
 
 def write_part(storage: Storage, address: str, table: pa.Table, *, decoded: bool = False) -> Part:
-    """Write a table; ``decoded`` has strings for whoever reads it where the table has codes."""
+    """Write a table. With ``decoded``, readers get strings in place of the table's codes."""
     data = encode(table, decoded=decoded)
     storage.put(address, data)
     return Part(address, table.num_rows, hashlib.sha256(data).hexdigest())
 
 
 def write_parts(storage: Storage, stem: str, batches: Iterable[pa.Table]) -> Iterator[Part]:
-    """Write tables as few files, each with a bounded number of rows."""
+    """Write tables to few files, each with a bounded number of rows."""
     waiting: list[pa.Table] = []
     rows = number = 0
     for batch in batches:
@@ -132,7 +132,8 @@ def read_part(
     *,
     coded: Sequence[str] = (),
 ) -> pa.Table:
-    """The rows of a part, some columns ``coded``; refused unless it is as it was written."""
+    """Return the rows of a part, some columns ``coded``. A part changed since it was written is
+    refused."""
     rows = decode(_verified(storage, part), part.address, columns, coded=coded)
     if rows.num_rows != part.rows:
         raise PlanRefused(
@@ -143,13 +144,13 @@ def read_part(
 
 
 def copy_part(source: ReadsBytes, target: Storage, part: Part, address: str) -> Part:
-    """Write a part to another place as it is; refused unless it is as it was written."""
+    """Copy a part to another place. A part changed since it was written is refused."""
     target.put(address, _verified(source, part))
     return replace(part, address=address)
 
 
 def _verified(storage: ReadsBytes, part: Part) -> bytes:
-    """The bytes of a part, which must have its hash."""
+    """Return the bytes of a part, after checking the hash."""
     try:
         data = storage.get(part.address)
     except NotFound as error:
@@ -165,11 +166,11 @@ def _verified(storage: ReadsBytes, part: Part) -> bytes:
 
 
 def hashed_part(address: str, rows: int) -> Part:
-    """A file that was written so, by its name and the number of its rows."""
+    """Return the part for a file named by its hash, with its number of rows."""
     return Part(address, rows, address.rpartition(".")[0].rpartition("-")[2])
 
 
 def write_hashed(storage: Storage, stem: str, table: pa.Table) -> Part:
-    """Write a file whose name ends with what it must hash to."""
+    """Write a file whose name ends with its hash."""
     address, digest = hashed_files.write(storage, stem, table)
     return Part(address, table.num_rows, digest)

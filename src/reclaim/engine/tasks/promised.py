@@ -1,7 +1,7 @@
-"""Needs of promised snapshots: those that runs condemned or put in quarantine, and can bring back.
+"""Objects needed by promised snapshots: condemned or quarantined by runs, and still restorable.
 
-Their containers are read at home or, where they are not, from the quarantine of their run. What
-cannot be read at either place is counted: nobody knows what it holds.
+Their containers are read from their own addresses or, if missing there, from the quarantine of
+their run. Containers unreadable at both are counted: the objects they list are unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks.quarantine import Aside
+from reclaim.engine.tasks.quarantine import QuarantineFolder
 from reclaim.engine.tasks.reading import reader_of
 from reclaim.errors import Corrupt, NotFound
 from reclaim.storage import Storage
@@ -24,12 +24,12 @@ from reclaim.stores.format import CONTAINERS, NO_READ, Format, ReadsBytes
 
 NOT_THERE = (Corrupt, NotFound)
 COVERED = ""
-"""Instead of a folder of quarantine: objects are under delete markers, where they were."""
+"""Stands for a quarantine folder: the objects are under delete markers, at their own addresses."""
 UNREAD = "unread"
-"""The detail of a snapshot container that could not be read. It comes after ``NO_READ``: what can
-be read in one of several quarantines was read."""
+"""The detail of an unreadable snapshot container. It sorts after ``NO_READ``: a container readable
+in one of several quarantines was read."""
 SHOWN = 5
-"""How many containers a message names."""
+"""Containers named in a message."""
 
 PROMISED = pa.schema(
     [
@@ -39,7 +39,7 @@ PROMISED = pa.schema(
         pa.field("aside", pa.string(), nullable=False),
     ]
 )
-"""The containers that promised snapshots name themselves."""
+"""Containers named by promised snapshots."""
 
 LISTED_CONTAINERS = pa.schema(
     [
@@ -52,19 +52,20 @@ LISTED_CONTAINERS = pa.schema(
 EACH_CONTAINER = pa.schema(
     [*list(LISTED_CONTAINERS)[:-1], pa.field("asides", pa.list_(pa.string()), nullable=False)]
 )
-"""The same, each once, with every quarantine that it may be in."""
+"""The same, each once, with every quarantine it may be in."""
 
 NEEDED = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
 @dataclass(slots=True)
 class Unread:
-    """Containers that could be read nowhere: how many, the first few, and where they may be."""
+    """Containers unreadable everywhere: their number, the first few, and their possible
+    quarantines."""
 
     count: int = 0
     examples: list[str] = field(default_factory=list)
     asides: set[str] = field(default_factory=set)
-    """Each quarantine that one of them may be in."""
+    """Each quarantine an unreadable container may be in."""
 
     def add(self, address: str, asides: Iterable[str]) -> None:
         self.count += 1
@@ -73,12 +74,12 @@ class Unread:
             self.examples.append(address)
 
     def report(self) -> Mapping[str, Any]:
-        """The same as a task reports it."""
+        """Return the same as a task reports it."""
         return {"count": self.count, "examples": self.examples, "asides": sorted(self.asides)}
 
     @classmethod
     def of(cls, reports: Iterable[Mapping[str, Any]]) -> Unread:
-        """The reports of several tasks, together."""
+        """Combine the reports of several tasks."""
         together = cls()
         for report in reports:
             together.count += report["count"]
@@ -88,31 +89,31 @@ class Unread:
         return together
 
 
-def promised_containers(addresses: Sequence[str], kind: str, aside: str) -> pa.Table:
-    """Containers of one kind, of snapshots that one run can bring back, as ``PROMISED``."""
+def promised_containers(addresses: Sequence[str], kind: str, quarantine: str) -> pa.Table:
+    """Return containers of a kind, of snapshots a single run can restore, as ``PROMISED``."""
     rows = len(addresses)
     columns = (
         pa.array(addresses, pa.string()),
         pa.repeat(pa.scalar(kind, pa.string()), rows),
-        pa.repeat(pa.scalar(aside, pa.string()), rows),
+        pa.repeat(pa.scalar(quarantine, pa.string()), rows),
     )
     return pa.table(columns, schema=PROMISED)
 
 
 def list_containers(format: Format, storage: Storage, promised: pa.Table) -> Iterator[pa.Table]:
-    """Snapshot containers and the containers that they list, as ``LISTED_CONTAINERS``."""
+    """Yield snapshot containers and the containers they list, as ``LISTED_CONTAINERS``."""
     for row in promised.to_pylist():
-        address, aside = row["address"], row["aside"]
+        address, quarantine = row["address"], row["aside"]
         detail, listed = NO_READ, None
         if row["kind"] in format.reads:
             read = partial(_containers, format, address)
-            listed = _read(format, storage, address, [aside], read)
+            listed = _read(format, storage, address, [quarantine], read)
             detail = UNREAD if listed is None else NO_READ
-        itself = [address, row["kind"], detail, 0, aside]
+        itself = [address, row["kind"], detail, 0, quarantine]
         columns = zip(itself, LISTED_CONTAINERS, strict=True)
         yield pa.table([pa.array([v], f.type) for v, f in columns], schema=LISTED_CONTAINERS)
         if listed is not None:
-            asides = pa.repeat(pa.scalar(aside, pa.string()), listed.num_rows)
+            asides = pa.repeat(pa.scalar(quarantine, pa.string()), listed.num_rows)
             known = listed.select(LISTED_CONTAINERS.names[:-1])
             yield pa.table([*known.columns, asides], schema=LISTED_CONTAINERS)
 
@@ -120,9 +121,9 @@ def list_containers(format: Format, storage: Storage, promised: pa.Table) -> Ite
 def needed(
     format: Format, storage: Storage, containers: pa.Table, unread: Unread
 ) -> Iterator[pa.Table]:
-    """The containers, given as ``EACH_CONTAINER``, and what they list, as ``NEEDED``.
+    """Yield the containers, given as ``EACH_CONTAINER``, and their entries, as ``NEEDED``.
 
-    Those that can be read nowhere are added to ``unread``.
+    Containers unreadable everywhere are added to ``unread``.
     """
     yield containers.select(NEEDED.names).cast(NEEDED)
     listing = containers.filter(pc.not_equal(containers.column("detail"), NO_READ))
@@ -147,18 +148,18 @@ def _entries(format: Format, container: Mapping[str, Any], source: ReadsBytes) -
 
 @dataclass(frozen=True, slots=True)
 class _Moved:
-    """The objects of a store as they lie in the quarantine of a run."""
+    """Reads the objects of a store from the quarantine of a run."""
 
     storage: Storage
-    aside: Aside
+    quarantine: QuarantineFolder
 
     def get(self, address: str) -> bytes:
-        return self.storage.get(self.aside.of(address))
+        return self.storage.get(self.quarantine.of(address))
 
 
 @dataclass(frozen=True, slots=True)
 class _Covered:
-    """A version of an object of a bucket that is not current, or that others wrote over."""
+    """Reads a version of an object in a bucket that is not current."""
 
     bucket: Bucket
     version: Version
@@ -170,15 +171,15 @@ class _Covered:
 
 
 def _sources(
-    format: Format, storage: Storage, address: str, aside: str
+    format: Format, storage: Storage, address: str, quarantine: str
 ) -> Iterator[_Moved | _Covered]:
-    """The places that may hold a container that is not at home.
+    """Return the possible places of a container missing at its own address.
 
-    Which version a marker was set on, only the journal of its run tells. Here it is enough that
-    it is among them: what others wrote there protects too much, and not too little.
+    Only the run's journal has the exact version under a marker. Here it is enough to read all
+    versions: one too many protects too much, not too little.
     """
-    if aside != COVERED:
-        yield _Moved(storage, Aside(format.prefix, aside))
+    if quarantine != COVERED:
+        yield _Moved(storage, QuarantineFolder(format.prefix, quarantine))
         return
     bucket = open_bucket(storage.url)
     for version in bucket.versions_of(address):
@@ -193,22 +194,24 @@ def _read(
     asides: Iterable[str],
     read: Callable[[ReadsBytes], pa.Table],
 ) -> pa.Table | None:
-    """Entries of a container, read at home or in quarantine; None if it can be read nowhere.
+    """Return the entries of a container, read from its address or from quarantine; None if
+    unreadable.
 
-    One of an unknown version stops the run, as a live one does: nobody knows what it protects.
+    A container of an unknown version stops the run, as a live container would: the objects it
+    protects are unknown.
     """
     try:
         return read(storage)
     except NOT_THERE:
         pass
-    for aside in sorted(asides):
+    for quarantine in sorted(asides):
         tables = []
-        for source in _sources(format, storage, address, aside):
+        for source in _sources(format, storage, address, quarantine):
             with suppress(*NOT_THERE):
                 tables.append(read(source))
         if tables:
             return pa.concat_tables(tables)
-    # An undo may have brought it back in between.
+    # An undo may have restored it in between.
     with suppress(*NOT_THERE):
         return read(storage)
     return None

@@ -1,13 +1,13 @@
-"""Setting objects aside instead of deleting them, and deleting them then (see ``restoring``).
+"""Quarantine: move objects to a folder of the run instead of deleting them (see ``restoring`` for
+the way back).
 
-What is set aside keeps its address below a folder of the run. Each step can be done again: an
-object that is not where it is taken from has been taken before. What was set aside is known by
-the identity that the journal has of it, so that nothing else is ever brought back or deleted.
+A quarantined object keeps its address below the folder of the run. Each step is repeatable: an
+object missing at its source was moved before. The journal has the identity of each quarantined
+object, so nothing else is ever restored or purged.
 
-Whoever moves something asks for the time right before its source goes. A pause can still come in
-between, so it asks once more afterwards. What was moved too late stays aside, where whoever comes
-next looks for it: another apply, a purge, or an undo. Only when an undo has begun, which may have
-looked before, is it put back.
+Before deleting the source of a move, a task checks its time. It can still be paused in between, so
+it checks again afterwards. Objects moved too late stay in quarantine, where the next apply, purge
+or undo looks for them. Only if an undo has begun, and may have looked before, are they put back.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
-    """Where a run sets objects of a store aside: from below ``prefix`` to below ``folder``."""
+class QuarantineFolder:
+    """The quarantine of a run: moves objects from below ``prefix`` to below ``folder``."""
 
     prefix: str
     folder: str
 
     def of(self, address: str) -> str:
-        """Where an object of the store is set aside."""
+        """Return the quarantine address of an object."""
         if not address.startswith(self.prefix) or address.startswith(self.folder):
             raise OwnedAddress(f"{address!r} cannot be quarantined below {self.folder}")
         return self.folder + address[len(self.prefix) :]
 
     def home(self, address: str) -> str:
-        """Where an object that was set aside belongs."""
+        """Return the original address of a quarantined object."""
         if not address.startswith(self.folder):
             raise OwnedAddress(f"{address!r} was not quarantined below {self.folder}")
         return self.prefix + address[len(self.folder) :]
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
-    """Moves objects of the store aside.
+class ToQuarantine:
+    """Moves objects of the store to quarantine.
 
-    ``undo_begun`` is the address of the file that an undo of the run writes before it looks at
-    anything. ``again`` says that the same plan was applied before: then what is aside already was
-    promised to somebody, and nothing is moved over it.
+    ``undo_begun`` is the address of the file an undo of the run writes first. ``again`` says the
+    same plan was applied before: objects already in quarantine may be promised, and are never
+    overwritten.
     """
 
-    aside: Aside
+    quarantine: QuarantineFolder
     undo_begun: str
     again: bool = False
 
@@ -69,10 +69,12 @@ class SetAside:
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
         taken = each(storage, targets, lambda target: self._take(storage, target, in_time), in_time)
-        # Before the journal says that it is aside.
+        # Before the journal records it as quarantined.
         pairs = zip(targets, taken, strict=True)
         storage.flush_moved(
-            self.aside.of(target.address) for target, one in pairs if one.outcome == QUARANTINED
+            self.quarantine.of(target.address)
+            for target, result in pairs
+            if result.outcome == QUARANTINED
         )
         return taken
 
@@ -87,33 +89,33 @@ class SetAside:
         return taken
 
     def _give_back(self, storage: Storage, target: Target) -> None:
-        """Put back what was moved too late for an undo that has begun.
+        """Put an object back that was moved too late for an undo.
 
-        Unless one has begun, it stays: another apply may have counted it as set aside, and whoever
-        begins from now on looks there.
+        Without an undo it stays: another apply may have counted it as quarantined, and every later
+        undo looks there.
         """
         if look(storage, self.undo_begun) is None or look(storage, target.address) is not None:
             return
-        aside = self.aside.of(target.address)
-        # The undo may be faster. Where moving is copying, it finds both and takes care of them.
+        path = self.quarantine.of(target.address)
+        # The undo may be faster. Where a move is a copy, it finds both objects and handles them.
         with suppress(NotFound):
             if storage.at_once == 1:
-                storage.move(aside, target.address, size=target.size)
+                storage.move(path, target.address, size=target.size)
             else:
-                storage.copy(aside, target.address)
+                storage.copy(path, target.address)
 
     def _set_aside(self, storage: Storage, target: Target, in_time: InTime) -> Taken:
-        aside = self.aside.of(target.address)
-        if self.again and (kept := look(storage, aside)) is not None:
+        path = self.quarantine.of(target.address)
+        if self.again and (kept := look(storage, path)) is not None:
             return self._taken_before(storage, target, kept, in_time)
         try:
             storage.move(
-                target.address, aside, size=target.size, last_check=lambda: check_time(in_time)
+                target.address, path, size=target.size, last_check=lambda: check_time(in_time)
             )
         except NotFound:
-            moved = look(storage, aside)
+            moved = look(storage, path)
             return Taken(MISSING) if moved is None else _set_aside(storage, moved)
-        return _set_aside(storage, storage.head(aside))
+        return _set_aside(storage, storage.head(path))
 
     def _taken_before(
         self, storage: Storage, target: Target, kept: StoredObject, in_time: InTime
@@ -121,9 +123,9 @@ class SetAside:
         if look(storage, target.address) is not None:
             if not storage.same(target.address, kept.address):
                 raise Conflict(
-                    f"{target.address} was written anew after it went to quarantine; both were left"
+                    f"{target.address} was written again after it was quarantined; both were left"
                 )
-            # Comparing them takes its time too.
+            # The comparison takes time, too.
             check_time(in_time)
             storage.delete(target.address)
         return _set_aside(storage, kept)
@@ -134,8 +136,8 @@ def _set_aside(storage: Storage, kept: StoredObject) -> Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Discard:
-    """Deletes for good what a run has set aside."""
+class PurgeQuarantined:
+    """Permanently deletes objects in the quarantine of a run."""
 
     undos: tuple[datetime, ...]
 
@@ -146,7 +148,7 @@ class Discard:
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
         taken = each(storage, targets, lambda target: self._look(storage, target), in_time)
         pairs = zip(targets, taken, strict=True)
-        if going := [target.address for target, one in pairs if one.outcome == DELETED]:
+        if going := [target.address for target, result in pairs if result.outcome == DELETED]:
             check_time(in_time)
             storage.delete_page(going)
         return taken
@@ -167,9 +169,9 @@ class Discard:
 
 
 def identity_of(storage: Storage, stored: StoredObject) -> str:
-    """The mark that tells an object from any other that may come to its address.
+    """Return a mark to distinguish an object from any later object at its address.
 
-    On a disk the time of its last change: moving a file keeps that, and so do backups.
+    On a disk the time of its last change: moves and backups keep it.
     """
     return stored.etag if storage.at_once > 1 else stored.last_modified.isoformat()
 
@@ -177,21 +179,21 @@ def identity_of(storage: Storage, stored: StoredObject) -> str:
 def check_own(
     storage: Storage, kept: StoredObject, target: Target, undos: tuple[datetime, ...]
 ) -> None:
-    """Refuse what is in quarantine and was not put there by the run.
+    """Refuse objects in quarantine that the run did not put there.
 
-    Its identity is the first that is noted of it; those of its copies may follow.
+    The first identity noted is that of the object; those of its copies may follow.
     """
     known, _, _ = target.identity.partition(" ")
     own = known in ("", identity_of(storage, kept)) or (
-        # An undo that was cut off may have given it its time already.
+        # An interrupted undo may have given it its time already.
         storage.at_once == 1 and kept.last_modified in undos
     )
     if kept.size != target.size or not own:
-        raise Conflict(f"{kept.address} is not what was moved to quarantine; it was left")
+        raise Conflict(f"{kept.address} is not the object moved to quarantine; it was left")
 
 
 def look(storage: Storage, address: str) -> StoredObject | None:
-    """An object, if it is there."""
+    """Return an object, or None if it is missing."""
     try:
         return storage.head(address)
     except NotFound:
@@ -201,9 +203,9 @@ def look(storage: Storage, address: str) -> StoredObject | None:
 def each(
     storage: Storage, items: Sequence[S], work: Callable[[S], T], in_time: InTime
 ) -> Sequence[T]:
-    """Do something to each object, with as many requests on the way as the storage likes.
+    """Process each object, with as many requests in flight as the storage allows.
 
-    Whoever was stopped for a while in the middle does not go on when the time is over.
+    A task paused in the middle stops when its time is over.
     """
 
     def timely(item: S) -> T:

@@ -1,4 +1,5 @@
-"""Reading containers: of live snapshots whole or not at all, of dead ones what is left."""
+"""Read containers: of live snapshots completely or not at all, of dead snapshots as far as
+possible."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ import pyarrow.compute as pc
 
 from reclaim.errors import Corrupt, NotFound, UnknownVersion
 from reclaim.storage import Storage
-from reclaim.storage.ahead import read_ahead
+from reclaim.storage.read_ahead import read_ahead
 from reclaim.stores.format import CONTAINERS, ENTRIES, NO_READ, OWNED, Format, ReadsContainers
 
 LIVE = 0
-"""The cause of what is live: none. Every other number is an index into a plan's causes."""
+"""The cause of live containers. Every other number is an index into a plan's causes."""
 
 SNAPSHOT_CONTAINERS = pa.schema(
     [
@@ -25,13 +26,13 @@ SNAPSHOT_CONTAINERS = pa.schema(
         pa.field("cause", pa.int32(), nullable=False),
     ]
 )
-"""The containers that snapshots name themselves."""
+"""The containers named by snapshots."""
 
 
 def snapshot_containers(
     addresses: pa.Array | Sequence[str], kind: str, causes: Sequence[int] | None = None
 ) -> pa.Table:
-    """Containers of one kind, as ``SNAPSHOT_CONTAINERS``; live ones, unless causes are given."""
+    """Return containers of a kind, as ``SNAPSHOT_CONTAINERS``; live, unless causes are given."""
     rows = len(addresses)
     columns = (
         addresses if isinstance(addresses, pa.Array) else pa.array(addresses, pa.string()),
@@ -44,7 +45,7 @@ def snapshot_containers(
 
 
 def each_once(tables: Sequence[pa.Table]) -> pa.Table:
-    """Snapshot containers together, each address once; what is live anywhere is live."""
+    """Combine snapshot containers, each address once; an address live anywhere is live."""
     whole = pa.concat_tables([SNAPSHOT_CONTAINERS.empty_table(), *tables])
     grouped = whole.group_by("address", use_threads=False)
     once = grouped.aggregate([("kind", "first"), ("cause", "min")])
@@ -56,22 +57,22 @@ READ = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
         pa.field("path", pa.string()),
-        # Of a container itself its kind and how many entries were read; null for entries.
+        # For a container itself, its kind and its number of entries read; null for entries.
         pa.field("kind", pa.string()),
         pa.field("entries", pa.int64()),
         pa.field("cause", pa.int32(), nullable=False),
     ]
 )
-"""Addresses that containers list, and the containers themselves."""
+"""Addresses listed by containers, and the containers themselves."""
 
 TOGETHER = 10_000
-"""Rows that are worth a table of their own."""
+"""Rows worth a table of their own."""
 
 UNREADABLE = (Corrupt, NotFound, UnknownVersion)
 
 
 def expand(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
-    """Snapshot containers, and the containers that they list, which count as their entries."""
+    """Yield snapshot containers, and the containers they list, which count as their entries."""
     named, unread = _by_name(format, containers)
     if named.num_rows:
         yield as_named(named)
@@ -79,14 +80,14 @@ def expand(format: Format, storage: Storage, containers: pa.Table) -> Iterator[p
 
 
 def _expand(format: Format, storage: Storage, container: Mapping[str, Any]) -> pa.Table:
-    """A snapshot container that has to be read, and the containers that it lists."""
+    """Read a snapshot container, and return it with the containers it lists."""
     cause = container["cause"]
     try:
         listed = reader_of(format).containers(storage, container["address"])
     except UNREADABLE:
         if cause == LIVE:
             raise
-        # Of a dead snapshot something may have been collected before.
+        # Parts of a dead snapshot may have been collected before.
         listed = CONTAINERS.empty_table()
     itself = [container["address"], container["kind"], NO_READ, listed.num_rows, cause]
     arrays = [pa.array([v], f.type) for v, f in zip(itself, CONTAINERS, strict=True)]
@@ -97,7 +98,7 @@ def _expand(format: Format, storage: Storage, container: Mapping[str, Any]) -> p
 
 
 def as_named(containers: pa.Table) -> pa.Table:
-    """Snapshot containers that are taken by name, as ``CONTAINERS``."""
+    """Return snapshot containers taken by name, as ``CONTAINERS``."""
     rows = containers.num_rows
     columns = (
         containers.column("address"),
@@ -110,13 +111,13 @@ def as_named(containers: pa.Table) -> pa.Table:
 
 
 def _by_name(format: Format, containers: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Snapshot containers that are taken by name, and those that have to be read."""
+    """Return snapshot containers taken by name, and those to read."""
     has_to = pc.is_in(containers.column("kind"), pa.array(format.reads, pa.string()))
     return containers.filter(pc.invert(has_to)), containers.filter(has_to)
 
 
 def is_there(storage: Storage, address: str) -> bool:
-    """Whether an object that could not be read is there."""
+    """Return whether an unreadable object exists."""
     try:
         storage.head(address)
     except NotFound:
@@ -125,19 +126,19 @@ def is_there(storage: Storage, address: str) -> bool:
 
 
 def reader_of(format: Format) -> ReadsContainers:
-    """A format that reads containers."""
+    """Return a format that reads containers."""
     if not isinstance(format, ReadsContainers):
-        raise TypeError(f"{type(format).__name__} has containers to read and does not read any")
+        raise TypeError(f"{type(format).__name__} has containers to read, but cannot read them")
     return format
 
 
 def read(
     format: Format, storage: Storage, containers: pa.Table, *, paths: bool
 ) -> Iterator[pa.Table]:
-    """Entries of containers. A live one that cannot be read stops the run."""
+    """Yield the entries of containers. An unreadable live container stops the run."""
     no_read = pc.equal(containers.column("detail"), NO_READ)
     if pc.any(no_read).as_py():
-        # They have been read, or need not be; there may be very many of them.
+        # These are read already, or need no reading; there may be very many of them.
         known = containers.filter(no_read)
         path = pa.nulls(known.num_rows, pa.string())
         kind, entries, cause = (known.column(name) for name in ("kind", "entries", "cause"))
@@ -151,7 +152,7 @@ def read(
     ):
         waiting.append((container, listed))
         rows += 1 + (listed.num_rows if listed is not None else 0)
-        # Most of the time for a small container would go into a table of its own.
+        # For a small container, a table of its own would take most of the time.
         if rows >= TOGETHER:
             yield _together(waiting)
             waiting, rows = [], 0
@@ -162,7 +163,7 @@ def read(
 def _entries(
     format: Format, storage: Storage, paths: bool, container: Mapping[str, Any]
 ) -> pa.Table | None:
-    """The entries of a container; None of a dead one that cannot be read."""
+    """Return the entries of a container; None for an unreadable dead container."""
     try:
         return reader_of(format).entries(storage, container, paths=paths)
     except UNREADABLE:
@@ -172,7 +173,7 @@ def _entries(
 
 
 def _together(read: Sequence[tuple[Mapping[str, Any], pa.Table | None]]) -> pa.Table:
-    """Containers, and then the entries of all of them."""
+    """Return containers, followed by the entries of all of them."""
     containers = [container for container, _ in read]
     whole = [(container, listed) for container, listed in read if listed is not None]
     counts = [0 if listed is None else container["entries"] for container, listed in read]
@@ -206,26 +207,26 @@ NEEDS = pa.schema(
         pa.field("address", pa.string(), nullable=False),
     ]
 )
-"""Addresses that containers need to be whole."""
+"""Addresses containers need to be complete."""
 
 
 def folded(addresses: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Addresses in small letters, to compare those that are listed with those that are needed.
+    """Return addresses in lower case, to compare listed with needed addresses.
 
-    A file system that does not tell capital letters from small ones lists a folder under the name
-    that was used first, which need not be the one that is referred to.
+    A case-insensitive file system lists a folder under its first name, which may differ in case
+    from the referenced name.
     """
     return pc.utf8_lower(addresses)
 
 
 NOWHERE = ""
-"""An address that no object has: the need of something that cannot even be read."""
+"""An address no object has: the need of an unreadable container."""
 
 
 def owned(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
-    """The containers of each snapshot container; one that is nowhere if it cannot be read.
+    """Yield the containers of each snapshot container; ``NOWHERE`` if it cannot be read.
 
-    What is taken by name needs only itself.
+    A snapshot container taken by name needs only itself.
     """
     named, unread = _by_name(format, containers)
     if named.num_rows:
@@ -248,8 +249,8 @@ def _owned(format: Format, storage: Storage, address: str) -> pa.Table:
 
 
 def needs(format: Format, storage: Storage, containers: pa.Table) -> Iterator[pa.Table]:
-    """Addresses that each container lists, ``folded``; of one that cannot be read, one that is
-    nowhere."""
+    """Yield the addresses each container lists, ``folded``; ``NOWHERE`` for an unreadable
+    container."""
     yield from read_ahead(
         storage, partial(_needs, format, storage), containers.to_pylist(), entries=_count_entries
     )

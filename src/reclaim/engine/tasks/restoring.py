@@ -1,9 +1,10 @@
-"""Bringing back what was set aside: it goes only when what is at its old place is known for good.
+"""Restore quarantined objects: an object leaves quarantine only after the object at its address is
+verified.
 
-On a disk a file is renamed, and gets the time of the undo, by which a later undo knows it again.
-Elsewhere it is copied, and what tells the copy from other bytes need not be what told the object:
-some storages give every write a new etag, and one of an object in parts depends on the parts. So a
-copy is noted by its own identity before the object goes.
+On a disk a file is renamed, and gets the time of the undo, by which a later undo recognizes it.
+Elsewhere it is copied, and the copy's identity may differ from the object's: some storages give
+every write a new etag, and the etag of a multipart upload depends on its parts. So the identity of
+a copy is noted before the quarantined object is deleted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from reclaim.engine.tasks.parts import Place, open_storage
 from reclaim.engine.tasks.quarantine import (
     QUARANTINED,
     UNTOUCHED,
-    Aside,
+    QuarantineFolder,
     check_own,
     each,
     identity_of,
@@ -32,25 +33,25 @@ from reclaim.storage.pace import InTime, check_time
 
 @dataclass(frozen=True, slots=True)
 class Returning:
-    """An object on its way back: what became of it already, or the object and its copy."""
+    """An object on its way back: its outcome so far, or the object and its copy."""
 
     target: Target
     taken: Taken | None = None
     kept: StoredObject | None = None
     copy: StoredObject | None = None
-    """The object at its old place that holds the same; None if it is to be renamed."""
+    """The object at the original address with the same bytes; None if a rename is left to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class BringBack:
-    """Moves what was set aside to where it was, as if it were written now.
+class FromQuarantine:
+    """Moves quarantined objects to their original addresses, as if written now.
 
-    What lies at its old place is left, unless it is the same. ``undos`` are the times of all undos
-    of the run, this one last. ``notes`` is where this one notes what it does; None if nothing could
-    find that again.
+    An object at the original address is left, unless it is the same. ``undos`` are the times of all
+    undos of the run, this undo last. ``notes`` is the folder for notes of this undo; None if no
+    later run could find them.
     """
 
-    aside: Aside
+    quarantine: QuarantineFolder
     undos: tuple[datetime, ...]
     notes: Place | None = None
 
@@ -60,23 +61,27 @@ class BringBack:
 
     def page(self, storage: Storage, targets: Sequence[Target], in_time: InTime) -> Sequence[Taken]:
         if storage.at_once == 1:
-            # One after the other: what one holds can depend on those before it.
+            # One after the other: an object may depend on those before it.
             self._note_unknown(storage, targets)
             taken = each(
                 storage,
                 targets,
-                lambda target: self._settle(storage, [self._prepare(storage, target)], in_time)[0],
+                lambda target: self._delete_originals(
+                    storage, [self._prepare(storage, target)], in_time
+                )[0],
                 in_time,
             )
         else:
             prepared = each(
                 storage, targets, lambda target: self._prepare(storage, target), in_time
             )
-            taken = self._settle(storage, prepared, in_time)
-        # Before anything says that it is back.
+            taken = self._delete_originals(storage, prepared, in_time)
+        # Before anything records it as restored.
         pairs = zip(targets, taken, strict=True)
         storage.flush_moved(
-            self.aside.home(target.address) for target, one in pairs if one.outcome == RESTORED
+            self.quarantine.home(target.address)
+            for target, result in pairs
+            if result.outcome == RESTORED
         )
         return taken
 
@@ -84,44 +89,45 @@ class BringBack:
         return self.page(storage, [target], in_time)[0]
 
     def _prepare(self, storage: Storage, target: Target) -> Returning:
-        """See to it that an object is at its old place, or can be renamed to it."""
-        home = self.aside.home(target.address)
+        """Make sure an object is at its original address, or can be renamed to it."""
+        home = self.quarantine.home(target.address)
         kept = look(storage, target.address)
         if kept is None:
-            return Returning(target, self._not_aside(storage, target, home))
+            return Returning(target, self._not_in_quarantine(storage, target, home))
         check_own(storage, kept, target, self.undos)
         copy = look(storage, home)
         if copy is None and storage.at_once > 1:
             storage.copy(target.address, home)
             copy = storage.head(home)
             if copy.size != kept.size:
-                raise Corrupt(f"{home} was brought back as {copy.size} bytes of {kept.size}")
+                raise Corrupt(f"{home} was restored with {copy.size} of {kept.size} bytes")
         elif copy is not None and not storage.same(home, target.address):
             raise Conflict(f"{home} holds other bytes than the copy in quarantine; both were left")
         return Returning(target, None, kept, copy)
 
-    def _settle(
+    def _delete_originals(
         self, storage: Storage, prepared: Sequence[Returning], in_time: InTime
     ) -> Sequence[Taken]:
-        """Note the copies that would not be known again, and let the objects go."""
-        self._note(storage, [noted for one in prepared if (noted := self._returned(storage, one))])
-        for one in prepared:
-            if one.kept is not None and one.copy is None:
+        """Note copies with unknown identities, and delete the quarantined objects."""
+        notes = (self._returned(storage, item) for item in prepared)
+        self._note(storage, [note for note in notes if note])
+        for item in prepared:
+            if item.kept is not None and item.copy is None:
                 storage.move(
-                    one.target.address,
-                    self.aside.home(one.target.address),
-                    size=one.kept.size,
+                    item.target.address,
+                    self.quarantine.home(item.target.address),
+                    size=item.kept.size,
                     fresh=self.undos[-1],
                     last_check=lambda: check_time(in_time),
                 )
-        copied = [one.target.address for one in prepared if one.copy is not None]
+        copied = [item.target.address for item in prepared if item.copy is not None]
         failed = self._delete(storage, copied, in_time)
-        return [one.taken or failed.get(one.target.address, Taken(RESTORED)) for one in prepared]
+        return [item.taken or failed.get(item.target.address, Taken(RESTORED)) for item in prepared]
 
     def _delete(
         self, storage: Storage, addresses: Sequence[str], in_time: InTime
     ) -> dict[str, Taken]:
-        """Delete objects whose copies are in their place; those that could not be."""
+        """Delete objects whose copies are in place; return the failures."""
         if not addresses:
             return {}
         check_time(in_time)
@@ -143,25 +149,25 @@ class BringBack:
                 failed.append((address, Taken(FAILED, error=str(error))))
         return failed
 
-    def _returned(self, storage: Storage, one: Returning) -> Noted | None:
-        """The note of a copy; None if it is known by what is noted already."""
-        if one.kept is None or one.copy is None:
+    def _returned(self, storage: Storage, item: Returning) -> Noted | None:
+        """Return the note of a copy; None if earlier notes identify it."""
+        if item.kept is None or item.copy is None:
             return None
-        copied = identity_of(storage, one.copy)
-        if copied in one.target.identity.split():
+        copied = identity_of(storage, item.copy)
+        if copied in item.target.identity.split():
             return None
-        known = one.target.identity or identity_of(storage, one.kept)
-        home = self.aside.home(one.target.address)
-        return Noted(home, one.target.size, RETURNED, f"{known} {copied}")
+        known = item.target.identity or identity_of(storage, item.kept)
+        home = self.quarantine.home(item.target.address)
+        return Noted(home, item.target.size, RETURNED, f"{known} {copied}")
 
     def _note_unknown(self, storage: Storage, targets: Sequence[Target]) -> None:
-        """Write down what is aside although no journal says so, before it is renamed.
+        """Note objects in quarantine that no journal has, before renaming them.
 
-        Otherwise nobody could tell afterwards whether it was ever aside.
+        Otherwise nobody could tell afterwards whether they were ever quarantined.
         """
-        found = [
+        unknown = [
             Noted(
-                self.aside.home(target.address),
+                self.quarantine.home(target.address),
                 target.size,
                 QUARANTINED,
                 identity_of(storage, kept),
@@ -169,24 +175,25 @@ class BringBack:
             for target in targets
             if not target.identity and (kept := look(storage, target.address)) is not None
         ]
-        self._note(storage, found)
+        self._note(storage, unknown)
 
     def _note(self, storage: Storage, rows: Sequence[Noted]) -> None:
         if self.notes is not None:
             own = storage if self.notes.url == storage.url else open_storage(self.notes.url)
             write_note(own, self.notes.prefix, rows)
 
-    def _not_aside(self, storage: Storage, target: Target, home: str) -> Taken:
+    def _not_in_quarantine(self, storage: Storage, target: Target, home: str) -> Taken:
         there = look(storage, home)
         if there is not None and self._is_back(storage, there, target):
             return Taken(RESTORED)
         if not target.identity:
-            # It was never moved, as far as anybody knows.
+            # It was never moved, as far as known.
             return Taken(UNTOUCHED if there else MISSING)
-        raise Conflict(f"{home} is not in quarantine, and {_unlike(there, target)}")
+        raise Conflict(f"{home} is not in quarantine, and {_difference(there, target)}")
 
     def _is_back(self, storage: Storage, there: StoredObject, target: Target) -> bool:
-        """Whether an object at an old place is the one that was there, or a copy of ours."""
+        """Return whether the object at an original address is the previous object, or a copy by an
+        undo."""
         if there.size != target.size:
             return False
         if storage.at_once == 1 and there.last_modified in self.undos:
@@ -194,13 +201,13 @@ class BringBack:
         return identity_of(storage, there) in target.identity.split()
 
 
-def _unlike(there: StoredObject | None, target: Target) -> str:
-    """Why what lies at an old place does not count as what was there."""
+def _difference(there: StoredObject | None, target: Target) -> str:
+    """Return why the object at an original address does not count as the previous object."""
     if there is None:
-        return "nothing is at its old place"
+        return "its original address is empty"
     if there.size != target.size:
-        return f"its old place has {there.size} bytes where it had {target.size}"
+        return f"its original address has {there.size} bytes instead of {target.size}"
     return (
-        "its old place has as many bytes as it had, and nothing tells whether they are the same: "
-        f"they were written {there.last_modified:%F %T} UTC, by no undo that the run's record knows"
+        "its original address has an object of the same size, which may differ: it was "
+        f"written {there.last_modified:%F %T} UTC, by no undo in the run's record"
     )

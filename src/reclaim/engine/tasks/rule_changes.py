@@ -1,5 +1,5 @@
-"""Rules of now against those of the last finished run: the entries of the index that they judge in
-another way."""
+"""Compare current rules with the rules of the last finished run, to find index entries with a new
+verdict."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ FOUND = pa.schema(
         pa.field("address", pa.string(), nullable=False),
     ]
 )
-"""Addresses that have to be decided on, and where they lie."""
+"""Addresses to decide on, and their partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleChanges:
-    """The rules and ranges of now and of the last finished run."""
+    """The current rules and ranges, and those of the last finished run."""
 
     classes: BranchClasses
     ranges: RangeBits
     earlier: BranchClasses
     known: RangeBits
-    """The ranges of then."""
+    """The ranges of the last finished run."""
 
     @property
     def comparable(self) -> bool:
-        """Whether a bit means the same in both."""
+        """Whether a bit has the same meaning in both."""
         return self.classes.named == self.earlier.named
 
     def find(self, rows: pa.Table) -> pa.Table:
-        """Entries of the index that a rule matches on some branch, and did not match then."""
+        """Return index entries matched on a branch by a current rule, but not in the last run."""
         days, paths = numpy_of(rows.column("day"), np.int32), rows.column("path")
         bits = self.ranges.bits[self.ranges.find(rows.column("range"))]
         matched = match(self.classes, paths, days) & bits
@@ -52,8 +52,8 @@ class RuleChanges:
 
 
 def find_windows(now: BranchClasses, then: BranchClasses) -> list[tuple[int, int]]:
-    """Days, the first and the last, of which entries may be matched now that were not then, if
-    the same reaches them."""
+    """Return ranges of days (first, last) whose entries may be matched now but were not before,
+    under the same branches."""
     windows = set()
     for rule in now.rules:
         for number, latest in enumerate(rule.dates):
@@ -71,7 +71,7 @@ def find_windows(now: BranchClasses, then: BranchClasses) -> list[tuple[int, int
 
 
 def in_windows(parts: Iterable[Part], windows: Sequence[tuple[int, int]]) -> list[Part]:
-    """The parts of an index that may have entries of some days."""
+    """Return the parts of an index with possible entries of some days."""
     return [
         part
         for part, span in ((part, Span.of(part)) for part in parts)
@@ -80,7 +80,7 @@ def in_windows(parts: Iterable[Part], windows: Sequence[tuple[int, int]]) -> lis
 
 
 def select_rows(ranges: RangeBits, rows: pa.Table) -> pa.Table:
-    """Entries of the index as ``ROWS``, of the ranges that something reaches."""
+    """Return entries of the index as ``ROWS``, of the ranges with bits."""
     at = ranges.find(rows.column("range"))
     columns = [
         rows.column("address"),
@@ -90,17 +90,17 @@ def select_rows(ranges: RangeBits, rows: pa.Table) -> pa.Table:
         pa.array(ranges.holders[at], pa.int32()),
         pa.array(ranges.branches[at], pa.int32()),
     ]
-    found = pa.table(columns, schema=ROWS)
-    return found.filter(pc.not_equal(found.column("bits"), 0))
+    selected = pa.table(columns, schema=ROWS)
+    return selected.filter(pc.not_equal(selected.column("bits"), 0))
 
 
 def find_changed_parts(
     changes: RuleChanges, ranges: pa.Table, parts: Sequence[Part]
 ) -> Sequence[Part]:
-    """The parts of an index, all judged then, that may have what is matched now and was not then.
+    """Return the parts of an index, all judged before, with possible new matches.
 
-    All of them, unless the same branches reach each range and only dates have moved. What else
-    holds a range now makes no difference: it only ever keeps.
+    All parts, unless the same branches reach each range and only dates have moved. New holders make
+    no difference: they only keep more.
     """
     if not changes.comparable:
         return parts

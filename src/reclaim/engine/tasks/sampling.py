@@ -1,7 +1,7 @@
-"""A sample of live addresses, by which a plan tells that its listing is of the same place.
+"""A sample of live addresses, to verify that a listing is of the right place.
 
-The sample has the addresses with the least keys (see ``engine.tasks.keys``), so that tasks choose
-it without knowing of each other. Every run over the same live addresses has the same sample.
+The sample has the addresses with the least keys (see ``engine.tasks.keys``), so tasks choose it
+independently. Every run over the same live addresses has the same sample.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks.looking_up import guards_of
+from reclaim.engine.tasks.lookup import guards_of
 from reclaim.stores.format import NO_READ, Format
 
 Keys = npt.NDArray[np.uint64]
 Within = Callable[[pa.Table], pa.Table]
-"""Leaves the rows whose addresses a listing must have."""
+"""Selects the rows whose addresses a listing must have."""
 
 SIZE = 200
-"""Addresses of a sample: of half of all objects, between 35 and 65 % of them are listed."""
+"""Addresses in a sample: if half of all objects are listed, between 35 and 65 % of the sample
+are."""
 
 
 @dataclass(slots=True)
 class Sample:
-    """Live addresses by key: no more than ``SIZE``, and those with the least keys."""
+    """Live addresses by key: at most ``SIZE``, with the least keys."""
 
     addresses: dict[int, str] = field(default_factory=dict)
 
     def add(self, addresses: pa.ChunkedArray, keys: Keys, within: Within) -> None:
-        """Take in addresses with their keys."""
+        """Add addresses with their keys."""
         if len(self.addresses) == SIZE:
             least = np.flatnonzero(keys < np.uint64(max(self.addresses)))
             addresses, keys = addresses.take(pa.array(least)), keys[least]
@@ -43,16 +44,16 @@ class Sample:
         self._merge(zip(*(column.to_pylist() for column in reversed(rows.columns)), strict=True))
 
     def _merge(self, more: Iterable[Sequence[object]]) -> None:
-        found = self.addresses | {int(str(key)): str(address) for key, address in more}
-        self.addresses = dict(sorted(found.items())[:SIZE])
+        addresses = self.addresses | {int(str(key)): str(address) for key, address in more}
+        self.addresses = dict(sorted(addresses.items())[:SIZE])
 
     def encode(self) -> list[tuple[int, str]]:
-        """As a task reports it."""
+        """Return the sample as a task reports it."""
         return list(self.addresses.items())
 
     @classmethod
     def of(cls, reports: Iterable[Sequence[Sequence[object]]]) -> Sample:
-        """The samples of tasks together."""
+        """Combine the samples of tasks."""
         sample = cls()
         for report in reports:
             sample._merge(report)
@@ -64,7 +65,7 @@ class Sample:
 
 
 def count_sampled(keys: Keys, sample: Sequence[int]) -> int:
-    """How many of some keys are in a sample, which is sorted."""
+    """Return how many of some keys are in a sample, which is sorted."""
     if not sample:
         return 0
     few = keys[keys <= np.uint64(sample[-1])]
@@ -72,18 +73,18 @@ def count_sampled(keys: Keys, sample: Sequence[int]) -> int:
 
 
 def find_guessed(format: Format, containers: pa.Table) -> pa.Array:
-    """The kinds of containers that are taken by name: one of them need not be there."""
+    """Return the kinds of containers taken by name, any of which may be missing."""
     named = containers.filter(pc.equal(containers.column("detail"), NO_READ)).column("kind")
     return pa.array(sorted({*named.unique().to_pylist()} - format.reads), pa.string())
 
 
 def below(prefix: str, rows: pa.Table) -> pa.Table:
-    """The rows of a store's own objects: others are listed by nobody."""
+    """Return the rows of the store's own objects, the only listed objects."""
     return rows.filter(pc.starts_with(rows.column("address"), prefix))
 
 
 def listed_part(format: Format, prefix: str, unlisted: frozenset[str], rows: pa.Table) -> pa.Table:
-    """The rows below a folder, without those in partitions that are not listed."""
+    """Return the rows below a folder, without those in unlisted partitions."""
     rows = below(prefix or format.prefix, rows)
     skipped = pc.is_in(guards_of(format, rows), pa.array(sorted(unlisted), pa.string()))
     return rows.filter(pc.invert(skipped))

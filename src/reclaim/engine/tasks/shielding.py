@@ -1,7 +1,8 @@
-"""Shields: what the setting ``protect`` of a store keeps, by every path that an object ever had.
+"""Shields: objects kept by the setting ``protect`` of a store, by every path an object ever had.
 
-Paths are told by dead containers, which the same run may take; by what earlier runs remembered of
-those that they took; and by files of the store. Whatever of it a glob matches *shields* the object.
+Paths come from dead containers, which the same run may delete; from paths remembered by earlier
+runs for the objects they took; and from files of the store. A glob matching any of them *shields*
+the object.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ SHIELDS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class MatchRequest:
-    """Which dead containers to ask for paths that some globs match."""
+    """Request for paths in dead containers matched by globs."""
 
     format: Format
     containers: Sequence[Part]
-    """All containers, in the storage of the place. None if what dead ones list was read before."""
+    """All containers, in the storage of the place. None if dead containers were read before."""
     globs: Sequence[str]
     place: Place
     listed: Sequence[Part] = ()
@@ -43,18 +44,18 @@ class MatchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """Addresses and paths that globs match, as ``PATHS``."""
+    """Addresses and paths matched by globs, as ``PATHS``."""
 
     parts: Sequence[Part] = ()
     containers: int = 0
-    """Dead containers that were asked."""
+    """Number of dead containers read."""
     unread: int = 0
-    """Dead containers that are there and cannot be read: what they list is not known."""
+    """Existing but unreadable dead containers: their entries are unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShieldRequest:
-    """Where paths are told, and the globs that they are compared with."""
+    """Request to compare paths from all sources with globs."""
 
     globs: Sequence[str]
     matches: Sequence[Part]
@@ -69,7 +70,7 @@ class ShieldRequest:
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """Which lists of paths to put together, each path once, if one of the globs matches it."""
+    """Request to merge lists of paths, each path once, if a glob matches it."""
 
     globs: Sequence[str]
     parts: Sequence[Part]
@@ -78,13 +79,13 @@ class MergeRequest:
 
 
 def match_paths(rows: pa.Table, globs: Sequence[str]) -> pa.Table:
-    """The rows of which a glob matches the path, as ``PATHS``."""
+    """Return the rows with a path matched by a glob, as ``PATHS``."""
     rows = rows.select(PATHS.names)
     return rows.filter(first_match(rows.column("path"), globs).is_valid()).cast(PATHS)
 
 
 def shields_of(rows: pa.Table, globs: Sequence[str]) -> pa.Table:
-    """The addresses of which a glob matches the path, with its number."""
+    """Return the addresses with a path matched by a glob, with the number of the glob."""
     numbers = first_match(rows.column("path"), globs)
     table = pa.table([rows.column("address"), numbers], names=SHIELDS.names)
     return table.filter(numbers.is_valid()).cast(SHIELDS)
@@ -92,14 +93,14 @@ def shields_of(rows: pa.Table, globs: Sequence[str]) -> pa.Table:
 
 @dataclass(slots=True)
 class MatchCounts:
-    """How many dead containers were asked, and how many of them are there and cannot be read."""
+    """Number of dead containers read, and of those existing but unreadable."""
 
     containers: int = 0
     unread: int = 0
 
 
 def count_listed(rows: pa.Table) -> int:
-    """How many containers there are among what was read of them, as ``READ``."""
+    """Return the number of containers in rows as ``READ``."""
     count: int = rows.num_rows - rows.column("kind").null_count
     return count
 
@@ -111,17 +112,17 @@ def match_dead(
     globs: Sequence[str],
     counts: MatchCounts,
 ) -> Iterator[pa.Table]:
-    """Entries of dead containers that globs match, as ``PATHS``.
+    """Yield entries of dead containers matched by globs, as ``PATHS``.
 
-    What is gone, a run has taken that remembered its paths, or took it before anything was
-    protected. What is there and cannot be read may list anything.
+    A missing container was deleted by a run that remembered its paths, or before anything was
+    protected. An existing but unreadable container may list anything.
     """
     dead = containers.filter(pc.not_equal(containers.column("cause"), LIVE))
     for container in dead.to_pylist():
         counts.containers += 1
         try:
             if container["detail"] == NO_READ:
-                # One that lists nothing is empty, or could not be read.
+                # A container without entries is empty or unreadable.
                 if not container["entries"]:
                     reader_of(format).containers(storage, container["address"])
                 continue

@@ -1,7 +1,7 @@
-"""Tally: what a task has done so far, told in a file while it is at work.
+"""Tally: counts of the work done by a running task, reported in a file.
 
-For people who watch, on the machine of the driver: nothing is decided by it, a task that is tried
-again counts again, and a file that cannot be written is no error.
+For people who watch, on the driver's machine: nothing is decided by it, a repeated task counts
+again, and a failed write is no error.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import TypeVar
 from uuid import uuid4
 
 OBJECTS, CONTAINERS = "objects", "containers"
-"""Units: what is counted."""
+"""Units of counts."""
 
-TELL_SECONDS = 0.5
-"""A task tells at most so often."""
+WRITE_SECONDS = 0.5
+"""Least interval between two reports of a task."""
 
 _Item = TypeVar("_Item")
 
 
 class Tally:
-    """The counts of one attempt at a task, by unit."""
+    """The counts of a single attempt at a task, by unit."""
 
     def __init__(self, folder: str) -> None:
         self._file = Path(folder) / uuid4().hex
@@ -34,11 +34,11 @@ class Tally:
 
     def add(self, unit: str, count: int) -> None:
         self._counts[unit] += count
-        if monotonic() - self._told_at >= TELL_SECONDS:
-            self.tell()
+        if monotonic() - self._told_at >= WRITE_SECONDS:
+            self.write()
 
-    def tell(self) -> None:
-        """Write the counts down; whoever reads them sees all of them or none."""
+    def write(self) -> None:
+        """Write the counts; readers see all of them or none."""
         self._told_at = monotonic()
         if not self._counts:
             return
@@ -47,48 +47,48 @@ class Tally:
             writing.write_text(json.dumps(self._counts))
             writing.replace(self._file)
         except OSError:
-            # The folder goes when nobody watches any more.
+            # The folder is removed when nobody watches any more.
             pass
 
 
 _current: Tally | None = None
-"""The tally of the task that runs in this process: one at a time."""
+"""The tally of the task running in this process, a single task at a time."""
 
 
 def count(unit: str, number: int) -> None:
-    """Count what the task in this process has done, if somebody watches."""
+    """Count work of the task in this process, if somebody watches."""
     if _current is not None:
         _current.add(unit, number)
 
 
 def tallied(folder: str, work: Iterator[_Item]) -> Iterator[_Item]:
-    """Do work and tell its counts in a folder, on the way and at its end."""
+    """Do work and report its counts in a folder, meanwhile and at its end."""
     global _current
     _current = tally = Tally(folder)
     try:
         yield from work
     finally:
-        tally.tell()
+        tally.write()
         _current = None
 
 
 class Tallies:
-    """The counts of all tasks that tell them in a folder."""
+    """The counts of all tasks reporting in a folder."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._known: dict[str, tuple[int, Counter[str]]] = {}
 
     def read(self) -> Counter[str]:
-        """The sums by unit, as of now; only files that have changed are read."""
+        """Return the current sums by unit; only changed files are read."""
         try:
             with os.scandir(self._folder) as files:
-                told = {
+                changed_at = {
                     file.name: file.stat().st_mtime_ns for file in files if "." not in file.name
                 }
         except OSError:
-            told = {}
-        for name, changed in told.items():
+            changed_at = {}
+        for name, changed in changed_at.items():
             if self._known.get(name, (0,))[0] != changed:
                 self._known[name] = changed, self._read(name)
         sums: Counter[str] = Counter()

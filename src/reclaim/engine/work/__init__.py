@@ -1,1 +1,1 @@
-"""The work of tasks: tables in, tables out, each function for one kind of task."""
+"""The work of tasks: tables in, tables out, each function for a single kind of task."""

@@ -1,4 +1,4 @@
-"""Candidates: objects that nothing live reaches, from the listing to the files of a plan."""
+"""Find candidates: from listed objects to the files of a plan."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from reclaim.storage import LISTED
 from reclaim.stores.format import Format
 
 Seen = Iterator[tuple[pa.Table, dict[str, int]]]
-"""Rows, each table with counts of what was looked at to find them."""
+"""Tables of rows, each with counts of the objects read to find them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where objects are read from."""
+    """The source of objects."""
 
     format: Format
     objects: Objects
     sample: tuple[int, ...] = ()
-    """Keys of live objects that are counted as they are read."""
+    """Keys of live objects to count while reading."""
 
     def read(self, files: Tables) -> Tables:
         storage = task_storage(self.objects.url)
@@ -47,7 +47,7 @@ class Source:
                 yield read_inventory(storage, part, self.objects, self.format)
 
     def count(self, table: pa.Table, named: Key) -> dict[str, int]:
-        """How many objects there are in a table, with their keys."""
+        """Return the number of objects in a table, with their keys."""
         return {
             "objects": table.num_rows,
             "size": pc.sum(table.column("size")).as_py() or 0,
@@ -55,13 +55,13 @@ class Source:
         }
 
     def folded(self, files: Tables) -> Tables:
-        """The addresses alone, as ``reading.needs`` gives them."""
+        """Yield only the addresses, as ``reading.needs`` yields them."""
         for table in self.read(files):
             yield pa.table({"address": reading.folded(table.column("address"))})
 
 
 def count_objects(source: Source, keys_of: KeysOf, files: Tables) -> Tables:
-    """Count objects, and those of them that are in the sample."""
+    """Count objects, and those of them in the sample."""
     counts = {"objects": 0, "size": 0, "sampled": 0}
     for table in source.read(files):
         for name, count in source.count(table, keys_of(table.column("address"))).items():
@@ -70,7 +70,7 @@ def count_objects(source: Source, keys_of: KeysOf, files: Tables) -> Tables:
 
 
 def with_keys(keys_of: KeysOf, rows: Tables) -> Tables:
-    """Rows with their keys, to be joined by them."""
+    """Yield rows with their keys, to join on."""
     for table in rows:
         yield table.append_column("key", pa.array(keys_of(table.column("address")).view(np.int64)))
 
@@ -78,7 +78,7 @@ def with_keys(keys_of: KeysOf, rows: Tables) -> Tables:
 def survivors(
     source: Source, url: str, live: tuple[Part, ...], keys_of: KeysOf, files: Tables
 ) -> Seen:
-    """Objects whose keys are not live, with how many there were of all."""
+    """Yield objects whose keys are not live, with the number of all objects."""
     loaded = keys.load(url, live)
     for table in source.read(files):
         named = keys_of(table.column("address"))
@@ -87,7 +87,7 @@ def survivors(
 
 
 def unlisted(url: str, live: tuple[Part, ...], keys_of: KeysOf, rows: Tables) -> Tables:
-    """Rows whose keys are not live."""
+    """Yield rows whose keys are not live."""
     loaded = keys.load(url, live)
     for table in rows:
         yield table.filter(pa.array(~keys.among(keys_of(table.column("address")), loaded)))
@@ -95,7 +95,7 @@ def unlisted(url: str, live: tuple[Part, ...], keys_of: KeysOf, rows: Tables) ->
 
 
 def write_survivors(place: Place, rows: Tables) -> Tables:
-    """Write survivors down as they are judged: with a place for where they were listed."""
+    """Write survivors in the shape for judging, with empty columns for the dead container."""
     written = write_parts(
         task_storage(place.url), stem_in(place.below("survivors")), map(_bare, rows)
     )
@@ -108,7 +108,7 @@ def _bare(table: pa.Table) -> pa.Table:
 
 
 def with_counts(look: Callable[[Tables], Seen], write: Work, files: Tables) -> Tables:
-    """Look, then write; the report also counts what was looked at."""
+    """Read, then write; the report also counts the objects read."""
     counts = {"objects": 0, "size": 0, "sampled": 0}
 
     def rows() -> Tables:
@@ -129,7 +129,7 @@ def with_counts(look: Callable[[Tables], Seen], write: Work, files: Tables) -> T
 def judge(
     format: Format, rules: CandidateRules, place: Place, keys_of: KeysOf, rows: Tables
 ) -> Tables:
-    """Judge survivors and write down the candidates."""
+    """Judge survivors and write the candidates."""
     verdict, shields = Verdict(), tuple(rules.shields)
     paths = rules.load_paths(task_storage(place.url))
 
@@ -147,7 +147,7 @@ def judge(
 def explain_by_key(
     url: str, dead: tuple[Part, ...], keys_of: KeysOf, judge: Work, rows: Tables
 ) -> Tables:
-    """Judge survivors, of which the keys of some are those of dead ones, with the causes."""
+    """Judge survivors with causes: some of them have the keys of dead addresses."""
 
     def explained() -> Tables:
         known = keys.load_causes(url, dead)
@@ -160,7 +160,7 @@ def explain_by_key(
 
 
 def keep_closed(closed: frozenset[str], place: Place, rows: Tables) -> Tables:
-    """Write down what no guard or a closed one protects, each kind in files of its own."""
+    """Write candidates without a guard or with a closed guard, each kind in files of its own."""
     known = pa.array([*closed, ""], pa.string())
     return write_kinds(
         place, (table.filter(pc.is_in(table.column("guard"), known)) for table in rows)
@@ -168,13 +168,13 @@ def keep_closed(closed: frozenset[str], place: Place, rows: Tables) -> Tables:
 
 
 def find_paths(url: str, globs: Sequence[str], files: Tables) -> Tables:
-    """The paths in lists of earlier applies that one of the globs matches."""
+    """Yield the paths in lists of earlier applies matched by a glob."""
     for table in read_parts(url, files):
         yield excluding.find_paths(table, globs)
 
 
 def exclude(request: ExcludeRequest, rows: Tables) -> Tables:
-    """Write candidates down in two lists: those that no glob matches, and the others."""
+    """Write candidates to two lists: those no glob matches, and the others."""
     included: list[pa.Table] = []
     excluded: list[pa.Table] = []
     matches = [0] * len(request.globs)
@@ -189,7 +189,7 @@ def exclude(request: ExcludeRequest, rows: Tables) -> Tables:
 
 
 def write_kinds(place: Place, rows: Tables) -> Tables:
-    """Write candidates down, each kind in files of its own."""
+    """Write candidates, each kind in files of its own."""
     kinds: dict[str, list[pa.Table]] = {}
     for table in rows:
         kept = table.cast(CANDIDATES)

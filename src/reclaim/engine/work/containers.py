@@ -1,4 +1,4 @@
-"""Containers: reading them, and writing down what is in them."""
+"""Read containers, and write their entries."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from reclaim.engine.tasks.parts import (
 from reclaim.engine.tasks.reading import LIVE
 from reclaim.engine.tasks.sampling import Sample
 from reclaim.engine.tasks.tally import CONTAINERS as CONTAINERS_READ
-from reclaim.engine.work.lines import Tables, in_fewer, lines_of, stem_in, storage_of
+from reclaim.engine.work.lines import Tables, in_fewer_tables, lines_of, stem_in, storage_of
 from reclaim.engine.work.parts import read_parts
 from reclaim.storage import Storage, hashed_files
 from reclaim.stores.format import CONTAINERS, NO_READ, Format
 
 HELD, DONE = "held", "done"
-"""The kinds of files that are read for keys besides containers."""
+"""The kinds of files read for keys in addition to containers."""
 SAMPLE = "sample"
-"""The name under which a task reports a sample of what is live."""
+"""The name under which a task reports a sample of live addresses."""
 DEAD = "dead"
-"""The group of files with the keys of what is dead."""
+"""The group of files with the keys of dead addresses."""
 
 KNOWN = pa.schema(
     [
@@ -43,9 +43,9 @@ KNOWN = pa.schema(
         pa.field("known", pa.bool_(), nullable=False),
     ]
 )
-"""Containers of earlier runs, whose entries are known."""
+"""Containers of earlier runs, with known entries."""
 JOIN_KEY = pa.field("key", pa.int64(), nullable=False)
-"""A key as Spark joins by it, which has no unsigned numbers."""
+"""A key as Spark joins on it: Spark has no unsigned numbers."""
 JOIN_CAUSES = pa.schema([JOIN_KEY, keys.CAUSES.field("cause")])
 
 
@@ -58,13 +58,13 @@ def expand(format: Format, containers: Tables) -> Tables:
                 tally.count(CONTAINERS_READ, rows.num_rows)
                 yield rows
 
-    return in_fewer(listed())
+    return in_fewer_tables(listed())
 
 
 def write_containers(place: Place, rows: Tables) -> Tables:
-    """Write down containers that are not known, and tell how many live and dead ones there are.
+    """Write unknown containers, and count live and dead containers.
 
-    One that a snapshot names was read whether it is known or not.
+    Containers named by snapshots were read, known or not.
     """
     counts = {"of_snapshots": 0, "containers": 0, "entries": 0, "dead": 0}
 
@@ -86,7 +86,7 @@ def write_containers(place: Place, rows: Tables) -> Tables:
 
 
 def read_known(url: str, files: Tables) -> Tables:
-    """The addresses of live containers, as ``KNOWN``."""
+    """Yield the addresses of live containers, as ``KNOWN``."""
     for table in read_parts(url, files):
         live = table.filter(pc.equal(table.column("cause"), LIVE)).column("address")
         yield pa.table([live, pa.repeat(pa.scalar(True), len(live))], schema=KNOWN)
@@ -111,14 +111,14 @@ def list_promised(format: Format, containers: Tables) -> Tables:
 
 
 def write_needed(format: Format, place: Place, containers: Tables) -> Tables:
-    """Write down what promised snapshots need, in files that are hashed by name."""
+    """Write the objects promised snapshots need, in files hashed by name."""
     storage, own = storage_of(format), task_storage(place.url)
     unread = promised.Unread()
     rows = [
         table for part in containers for table in promised.needed(format, storage, part, unread)
     ]
-    found = pa.concat_tables([promised.NEEDED.empty_table(), *rows])
-    parts = [write_hashed(own, stem_in(place), found)] if found.num_rows else []
+    needed = pa.concat_tables([promised.NEEDED.empty_table(), *rows])
+    parts = [write_hashed(own, stem_in(place), needed)] if needed.num_rows else []
     yield lines_of(parts, unread.report())
 
 
@@ -129,7 +129,7 @@ def needs(format: Format, containers: Tables) -> Tables:
 
 
 def extra_sources(held: Sequence[str], done: Sequence[Part]) -> pa.Table:
-    """Files with addresses, in the shape of containers."""
+    """Return files with addresses, in the shape of containers."""
     rows = [(file, HELD, "", 0, LIVE) for file in held]
     rows += [(part.address, DONE, part.sha256, part.rows, LIVE) for part in done]
     columns = zip(*rows, strict=True) if rows else [()] * len(CONTAINERS)
@@ -138,9 +138,9 @@ def extra_sources(held: Sequence[str], done: Sequence[Part]) -> pa.Table:
 
 
 def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> Tables:
-    """Write down the keys of containers and of all that they list, and of files of addresses.
+    """Write the keys of containers, of their entries, and of files of addresses.
 
-    Those of dead ones are in files of their own, each with its cause.
+    Keys of dead addresses are in files of their own, each with its cause.
     """
     counts = {"containers": 0, "entries": 0, "held": 0}
     sample = Sample()
@@ -158,7 +158,7 @@ def write_keys(format: Format, place: Place, keys_of: KeysOf, rows: Tables) -> T
             written.append(keys_of(addresses))
         unread = table.filter(pc.invert(others))
         guessed = sampling.find_guessed(format, unread)
-        for read in in_fewer(_tallied(reading.read(format, storage, unread, paths=False))):
+        for read in in_fewer_tables(_tallied(reading.read(format, storage, unread, paths=False))):
             is_live = pc.equal(read.column("cause"), LIVE)
             live = read.filter(is_live)
             counts["containers"] += live.num_rows - live.column("entries").null_count
@@ -199,7 +199,7 @@ def read_keys(url: str, files: Tables) -> Tables:
 
 
 def read_causes(url: str, files: Tables) -> Tables:
-    """Keys of what is dead, as ``JOIN_CAUSES``."""
+    """Yield keys of dead addresses, as ``JOIN_CAUSES``."""
     for table in read_parts(url, files):
         named = pa.array(table.column("key").to_numpy().view(np.int64))
         yield pa.table([named, table.column("cause")], schema=JOIN_CAUSES)

@@ -1,4 +1,4 @@
-"""Runs that start from a checkpoint and leave one: reading ranges, and what is carried on."""
+"""Incremental runs: read ranges, and carry addresses to the next run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks import index, looking_up, tally
+from reclaim.engine.tasks import index, lookup, tally
 from reclaim.engine.tasks.dead_entries import DeadCounts, read_dead
 from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.index import IndexCounts
@@ -25,22 +25,22 @@ from reclaim.engine.work.parts import read_parts
 from reclaim.stores.format import CONTAINERS, Format
 
 ROWS_AT_ONCE = 2_000_000
-"""Entries that a task holds before it writes a part of the index."""
+"""Entries a task keeps in memory before it writes a part of the index."""
 KNOWN = ADDRESSES.append(pa.field("known", pa.bool_(), nullable=False))
-"""Containers that the index has already."""
+"""Containers in the index already."""
 RANGE_FILE = "ranges"
-"""The group of files with the ranges that were read."""
+"""The group of files with the ranges read."""
 
 
 def flag(tables: Tables) -> Tables:
-    """Addresses as ``KNOWN``."""
+    """Yield addresses as ``KNOWN``."""
     for table in tables:
         known = pa.repeat(pa.scalar(True), table.num_rows)
         yield pa.table([table.column("address"), known], schema=KNOWN)
 
 
 def write_index(format: Format, edges: Sequence[str], place: Place, containers: Tables) -> Tables:
-    """Read the live containers that are not known, and write their entries into the index."""
+    """Read the unknown live containers, and write their entries to the index."""
     own, storage, counts = task_storage(place.url), storage_of(format), IndexCounts()
     parts: list[Part] = []
     waiting: list[pa.Table] = []
@@ -73,34 +73,34 @@ def write_index(format: Format, edges: Sequence[str], place: Place, containers: 
 
 
 def read_taken(url: str, files: Tables) -> Tables:
-    """The addresses that a journal says are gone."""
+    """Yield the addresses deleted according to a journal."""
     for table in read_parts(url, files):
         gone = table.filter(pc.not_equal(table.column("outcome"), FAILED))
         yield gone.select(["address"]).cast(ADDRESSES)
 
 
 def count_taken(format: Format, url: str, files: Tables) -> Tables:
-    """Count what a journal says is gone by partition."""
-    counts: looking_up.GuardCounts = {}
+    """Count deleted objects of a journal by partition."""
+    counts: lookup.GuardCounts = {}
     for table in read_parts(url, files):
         gone = table.filter(pc.not_equal(table.column("outcome"), FAILED))
-        looking_up.add_guards(counts, looking_up.count_guards(format, gone))
+        lookup.add_guards(counts, lookup.count_guards(format, gone))
     yield lines_of([], {"guards": counts})
 
 
 def write_carried(
     format: Format, final: frozenset[str] | None, place: Place, rows: Tables
 ) -> Tables:
-    """Write down addresses; with ``final`` those alone that lie in these partitions."""
+    """Write addresses; with ``final`` only those in these partitions."""
     kept = (
-        (table if final is None else looking_up.in_guards(format, table, final)).cast(ADDRESSES)
+        (table if final is None else lookup.in_guards(format, table, final)).cast(ADDRESSES)
         for table in rows
     )
     yield lines_of(write_parts(task_storage(place.url), stem_in(place), kept))
 
 
 def write_dead(format: Format, place: Place, containers: Tables) -> Tables:
-    """Write down what dead containers list."""
+    """Write the entries of dead containers."""
     storage, counts = storage_of(format), DeadCounts()
 
     def listed() -> Tables:

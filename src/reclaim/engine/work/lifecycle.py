@@ -1,4 +1,4 @@
-"""Lifecycle rules: what tasks do for each of the steps."""
+"""Lifecycle rules: the work of tasks for each step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reclaim.engine.tasks.judging import CandidateRules, Verdict
 from reclaim.engine.tasks.keys import Key, KeysOf
 from reclaim.engine.tasks.lifecycle import ADDRESSES, RANGES, ROWS, ReachNames
 from reclaim.engine.tasks.lifecycle_ranges import RangeBits, Renumbering
-from reclaim.engine.tasks.looking_up import guards_of, look_up
+from reclaim.engine.tasks.lookup import guards_of, look_up
 from reclaim.engine.tasks.parts import (
     Part,
     Place,
@@ -41,20 +41,20 @@ from reclaim.stores.format import Format
 RANGE_FILE, CONTAINER_FILE = "ranges", "containers"
 ROW_FILE, ADDRESS_FILE, HELD_FILE, CANDIDATE_FILE = "rows", "addresses", "held", "candidates"
 KEY_FILE = "keys"
-"""The sorts of files that tasks write, as the groups of parts."""
+"""Kinds of files written by tasks, used as groups of parts."""
 
 COUNTED = -1
-"""In the place of the number of a holder, of a row that has what a task has read."""
+"""Stands for the number of a holder, in a row with the amount a task has read."""
 
 THERE = pa.schema([*ADDRESSES, *(field for field in LISTED if field.name != "address")])
-"""Addresses that go, and the objects that these are."""
+"""Deletable addresses, with their objects."""
 
 
-# 1 and 2: commits, and what they have
+# Steps 1 and 2: commits and their ranges
 
 
 def expand(format: Format, metaranges: Tables) -> Tables:
-    """Ranges of metaranges, each once for a task, and a row with what was read."""
+    """Yield the ranges of metaranges, each once for a task, and a row with the amount read."""
     reads = CountedReads(storage_of(format))
     waiting: list[pa.Table] = []
     names: list[str] = []
@@ -65,18 +65,20 @@ def expand(format: Format, metaranges: Tables) -> Tables:
             tally.count(CONTAINERS_READ, 1)
             waiting.append(rows)
             count += 1
-            if sum(one.num_rows for one in waiting) >= ROWS_AT_ONCE:
+            if sum(table.num_rows for table in waiting) >= ROWS_AT_ONCE:
                 waiting = [lifecycle_ranges.merge_ranges(waiting)]
     yield lifecycle_ranges.merge_ranges(waiting)
     if names:
         # The address of a metarange is that of no range, and of no other task; no other column
         # could hold the two numbers.
-        told = [min(names), str(count), reads.size, 0, COUNTED, lifecycle.NOBODY]
-        yield pa.table([pa.array([v], f.type) for v, f in zip(told, RANGES, strict=True)], RANGES)
+        amounts = [min(names), str(count), reads.size, 0, COUNTED, lifecycle.NOBODY]
+        yield pa.table(
+            [pa.array([v], f.type) for v, f in zip(amounts, RANGES, strict=True)], RANGES
+        )
 
 
 def part_counted(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Ranges, and the rows with what tasks have read."""
+    """Separate ranges from rows with the amounts read by tasks."""
     rows = rows.cast(RANGES)
     is_counted = pc.equal(rows.column("holder"), COUNTED)
     return rows.filter(pc.invert(is_counted)), rows.filter(is_counted)
@@ -88,13 +90,13 @@ def read_known(url: str, renumbering: Renumbering, files: Tables) -> Tables:
 
 
 def write_ranges(place: Place, rows: Tables) -> Tables:
-    """Write ranges down, and as containers those that something reaches."""
+    """Write ranges, and those with bits as containers."""
     storage = task_storage(place.url)
     counts = {"metaranges": 0, "ranges": 0, "entries": 0, "bytes": 0}
     ranges: list[pa.Table] = []
     for table in rows:
-        found, counted = part_counted(table)
-        ranges.append(found)
+        uncounted, counted = part_counted(table)
+        ranges.append(uncounted)
         for row in counted.to_pylist():
             counts["metaranges"] += int(row["detail"])
             counts["bytes"] += row["entries"]
@@ -115,19 +117,19 @@ def _grouped(parts: Collection[Part] | Tables, group: str) -> list[Part]:
     return [replace(part, group=group) for part in parts]
 
 
-# 3: entries that rules match, and did not match then
+# Step 3: entries matched by rules now, but not before
 
 
 @loaded_once(4)
 def load_ranges(url: str, parts: tuple[Part, ...]) -> RangeBits:
-    """The classes that reach ranges; read once by each process that looks at entries."""
+    """Return the bits of ranges; loaded once by each process that reads entries."""
     storage = task_storage(url)
     tables = [read_part(storage, part) for part in parts]
     return RangeBits.of(pa.concat_tables([RANGES.empty_table(), *tables]))
 
 
-def _write_keys(work: Place, found: Sequence[Key]) -> list[Part]:
-    written = write_parts(task_storage(work.url), stem_in(work.below("keys")), [keys.table(found)])
+def _write_keys(work: Place, hashes: Sequence[Key]) -> list[Part]:
+    written = write_parts(task_storage(work.url), stem_in(work.below("keys")), [keys.table(hashes)])
     return _grouped(written, KEY_FILE)
 
 
@@ -140,19 +142,19 @@ def find_changed(
     keys_of: KeysOf,
     files: Tables,
 ) -> Tables:
-    """The keys of entries in the index that a rule matches now, and did not match then.
+    """Write the keys of index entries matched now, but not in the last run.
 
-    ``url`` is that of the storage with these parts of the index.
+    ``url`` is the storage with these parts of the index.
     """
     now, then = load_ranges(work.url, ranges), load_ranges(work.url, known)
     changes = RuleChanges(classes[0], now, classes[1], then)
     source = CountedReads(task_storage(url))
-    found = (changes.find(read_index(source, part)) for part in parts_in(files))
-    return _write_found(work, keys_of, found, source)
+    entries = (changes.find(read_index(source, part)) for part in parts_in(files))
+    return _write_found(work, keys_of, entries, source)
 
 
 def find_carried(format: Format, url: str, work: Place, keys_of: KeysOf, files: Tables) -> Tables:
-    """The keys of addresses that an earlier run carries."""
+    """Write the keys of addresses carried by an earlier run."""
     source = CountedReads(task_storage(url))
 
     def named() -> Tables:
@@ -163,23 +165,23 @@ def find_carried(format: Format, url: str, work: Place, keys_of: KeysOf, files: 
     return _write_found(work, keys_of, named(), source)
 
 
-def _write_found(work: Place, keys_of: KeysOf, found: Tables, source: CountedReads) -> Tables:
+def _write_found(work: Place, keys_of: KeysOf, entries: Tables, source: CountedReads) -> Tables:
     matched: list[Key] = []
     partitions: set[str] = set()
-    for table in found:
+    for table in entries:
         matched.append(keys_of(table.column("address")))
         partitions.update(pc.unique(table.column("partition")).to_pylist())
     report = {"partitions": sorted(partitions), "bytes": source.size}
     yield lines_of(_write_keys(work, matched), report)
 
 
-# 4: every path of the addresses that are decided on
+# Step 4: every path of the addresses to decide on
 
 SHARE = pa.schema(
     [
-        # Parts of the index that may have entries of the partitions, as JSON.
+        # Parts of the index with possible entries of the partitions, as JSON.
         pa.field("parts", pa.string(), nullable=False),
-        # The partitions that are decided on by one task: from the first on, and before the last.
+        # The interval of partitions a task decides on: the first is included, the last excluded.
         pa.field("first", pa.string(), nullable=False),
         pa.field("last", pa.string()),
     ]
@@ -188,11 +190,11 @@ SHARE = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The addresses that an incremental run decides on: by partition, and by keys."""
+    """The addresses an incremental run decides on, by partition and by key."""
 
     partitions: frozenset[str]
     keys: tuple[Part, ...]
-    """None of them if there are too many to look up: then all of these partitions."""
+    """Empty if there are too many to look up: then all addresses of these partitions."""
 
 
 def decide(
@@ -205,11 +207,11 @@ def decide(
     work: Place | None,
     shares: Tables,
 ) -> Tables:
-    """Decide on the addresses of some partitions, by every row that the index has of them; with
-    ``work`` the keys of those that go are written there.
+    """Decide on the addresses of some partitions, by all their rows in the index. With ``work``,
+    the keys of deletable addresses are written there.
 
-    A collision of keys adds an address, of which every row is read as well: those of its partition
-    are.
+    A collision of keys adds an address, all rows of which are read, too: it is in a partition that
+    is read.
     """
     storage, now = task_storage(place.url), load_ranges(place.url, ranges)
     parts: list[Part] = []
@@ -245,7 +247,7 @@ def _rows_of(
     part: Part,
     share: dict[str, Any],
 ) -> pa.Table:
-    """The rows of one part of the index that a task decides on."""
+    """Return the rows of a part of the index a task decides on."""
     rows = read_index(source, part)
     span = Span.of(part)
     first, last = share["first"], share["last"]
@@ -254,12 +256,12 @@ def _rows_of(
     if wanted is not None:
         rows = in_partitions(rows, wanted.partitions.__contains__)
         if wanted.keys:
-            found = keys.load(work, wanted.keys)
-            rows = rows.filter(pa.array(keys.among(keys_of(rows.column("address")), found)))
+            wanted_keys = keys.load(work, wanted.keys)
+            rows = rows.filter(pa.array(keys.among(keys_of(rows.column("address")), wanted_keys)))
     return select_rows(now, rows)
 
 
-# 5: what is there of what goes
+# Step 5: existing objects of deletable addresses
 
 KEYED = pa.schema(
     [
@@ -279,10 +281,10 @@ def find_listed(
     sample: tuple[int, ...],
     files: Tables,
 ) -> Tables:
-    """Count listed objects, and write down those that may be among what goes."""
+    """Count listed objects, and write those possibly deletable."""
     counts = {"objects": 0, "size": 0, "data": 0, "sampled": 0}
     wanted = keys.load(work.url, going)
-    found: list[pa.Table] = []
+    listed: list[pa.Table] = []
     for table in read_parts(url, files):
         tally.count(OBJECTS, table.num_rows)
         counts["objects"] += table.num_rows
@@ -293,14 +295,14 @@ def find_listed(
         if len(wanted):
             named = keys.among(key, wanted)
             columns = [pa.array(key), table.column("size"), table.column("last_modified")]
-            found.append(pa.table(columns, schema=KEYED).filter(pa.array(named)))
-    parts = write_parts(task_storage(work.url), stem_in(work.below("listed")), found)
+            listed.append(pa.table(columns, schema=KEYED).filter(pa.array(named)))
+    parts = write_parts(task_storage(work.url), stem_in(work.below("listed")), listed)
     yield lines_of(list(parts), counts)
 
 
 @loaded_once(1)
 def load_listed(url: str, parts: tuple[Part, ...]) -> tuple[Key, pa.Table]:
-    """Listed objects, sorted by key; once for each process."""
+    """Return listed objects, sorted by key; loaded once in each process."""
     storage = task_storage(url)
     rows = pa.concat_tables([KEYED.empty_table(), *(read_part(storage, part) for part in parts)])
     rows = rows.sort_by("key").combine_chunks()
@@ -310,8 +312,8 @@ def load_listed(url: str, parts: tuple[Part, ...]) -> tuple[Key, pa.Table]:
 def match_listed(
     url: str, listed: tuple[Part, ...], keys_of: KeysOf, addresses: pa.Table
 ) -> pa.Table:
-    """What is listed of some addresses, which are decided on: a collision only makes an object
-    look as if it were there, and deleting it finds nothing."""
+    """Return the listed objects of decided addresses: a collision only makes an object appear to
+    exist, and deleting it finds nothing."""
     known, rows = load_listed(url, listed)
     if not len(known):
         return THERE.empty_table()
@@ -319,20 +321,20 @@ def match_listed(
     at = np.minimum(np.searchsorted(known, key), len(known) - 1)
     is_there = known[at] == key
     objects = rows.take(pa.array(at[is_there]))
-    found = addresses.filter(pa.array(is_there))
-    columns = [*found.columns, objects.column("size"), objects.column("last_modified")]
+    existing = addresses.filter(pa.array(is_there))
+    columns = [*existing.columns, objects.column("size"), objects.column("last_modified")]
     return pa.table(columns, schema=THERE)
 
 
 def write_going_keys(work: Place, keys_of: KeysOf, files: Tables) -> Tables:
     storage = task_storage(work.url)
     names = (read_part(storage, part, ["address"]).column("address") for part in parts_in(files))
-    found = [keys_of(addresses) for addresses in names]
-    yield lines_of(_write_keys(work, found))
+    written = [keys_of(addresses) for addresses in names]
+    yield lines_of(_write_keys(work, written))
 
 
 def look_up_going(format: Format, addresses: pa.Table) -> pa.Table:
-    """The objects that there are of some addresses, each asked for by its name."""
+    """Look up the objects of some addresses, each by its name."""
     listed = look_up(storage_of(format), addresses.column("address"))
     tally.count(OBJECTS, addresses.num_rows)
     at = pc.index_in(listed.column("address"), addresses.column("address").combine_chunks())
@@ -348,13 +350,14 @@ def judge(
     held: tuple[Part, ...],
     keys_of: KeysOf,
     candidates: Place,
-    found: Place,
+    output: Place,
     there: Callable[[pa.Table], pa.Table],
     addresses: Tables,
 ) -> Tables:
-    """Judge what is ``there`` of addresses that go; write down what may be taken and what stays."""
-    own = task_storage(found.url)
-    holding = keys.load(found.url, held)
+    """Judge the existing objects (``there``) of deletable addresses; write candidates and kept
+    addresses."""
+    own = task_storage(output.url)
+    holding = keys.load(output.url, held)
     verdict, counts = Verdict(), {"there": 0, "size": 0, "owned": 0}
     written: dict[str, list[pa.Table]] = {CANDIDATE_FILE: [], ADDRESS_FILE: [], HELD_FILE: []}
     for rows in addresses:
@@ -367,22 +370,22 @@ def judge(
         named = table.select(ADDRESSES.names)
         waiting = lifecycle_plan.as_held(named.filter(is_held), lifecycle_plan.STAGED)
         free = table.filter(pc.invert(is_held))
-        going, taken, stays, told = lifecycle_plan.judge(
+        going, taken, stays, judged = lifecycle_plan.judge(
             format,
             classes,
             rules,
             free.select(ADDRESSES.names),
             free.select(LISTED.names),
-            shielded(free.column("address"), found.url, tuple(rules.shields), keys_of),
+            shielded(free.column("address"), output.url, tuple(rules.shields), keys_of),
         )
-        verdict.add(told)
+        verdict.add(judged)
         written[CANDIDATE_FILE].append(going)
         written[ADDRESS_FILE].append(taken)
         written[HELD_FILE] += [waiting, stays]
     places = {
         CANDIDATE_FILE: candidates,
-        ADDRESS_FILE: found.below("going"),
-        HELD_FILE: found.below("held"),
+        ADDRESS_FILE: output.below("going"),
+        HELD_FILE: output.below("held"),
     }
     parts = [
         part

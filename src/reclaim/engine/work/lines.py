@@ -1,6 +1,6 @@
-"""Lines: what a task gives back to the driver, for each file that it wrote, and for its counts.
+"""Lines: the result of a task for the driver, a line for each file written and a line of counts.
 
-What a task writes it names itself, so that no other attempt at the same task writes there too.
+A task names the files it writes, so no other attempt at the same task writes to them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reclaim.stores.format import Format
 
 Tables = Iterator[pa.Table]
 Work = Callable[[Tables], Tables]
-"""What a task does with its rows."""
+"""The work of a task on its rows."""
 
 FILES = pa.schema(
     [
@@ -33,23 +33,23 @@ FILES = pa.schema(
 """Parts as rows, for tasks to read."""
 
 LINES = FILES.append(pa.field("report", pa.string(), nullable=False))
-"""The parts that a task wrote, and one line for what it has to report."""
+"""The parts a task wrote, and a line with its report."""
 
 WORTH_A_TABLE = 10_000
-"""Rows that are worth a table of their own."""
+"""Rows worth a table of their own."""
 
 PACKED = pa.schema([pa.field("rows", pa.binary(), nullable=False)])
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The lines that the tasks of a job gave back."""
+    """The lines returned by the tasks of a job."""
 
     rows: Sequence[Any]
 
     @property
     def parts(self) -> Sequence[Part]:
-        """The files that they wrote."""
+        """The files they wrote."""
         return [
             Part(row["address"], row["rows"], row["sha256"], row["group"])
             for row in self.rows
@@ -62,32 +62,32 @@ class Lines:
                 yield json.loads(row["report"])
 
     def sum(self, name: str) -> int:
-        """A count in the reports, all together."""
+        """Return the sum of a count over all reports."""
         return sum(int(report.get(name) or 0) for report in self.reports())
 
 
 def storage_of(format: Format) -> Storage:
-    """The storage of a store, with objects as its format counts them."""
+    """Return the storage of a store, counting objects as its format does."""
     return format.view(task_storage(format.root))
 
 
 def in_shares(shares: Sequence[pa.Table], work: Work, numbers: Tables) -> Tables:
-    """Work on the shares with some numbers, which came with the task and not as its rows."""
+    """Work on the shares with some numbers; shares are sent with the task, not as rows."""
     return work(shares[number] for table in numbers for number in table.column("id").to_pylist())
 
 
-def told(folder: str, work: Work, rows: Tables) -> Tables:
-    """Work whose counts are told in a folder on the way."""
+def with_tally(folder: str, work: Work, rows: Tables) -> Tables:
+    """Report the counts of work in a folder meanwhile."""
     return tallied(folder, work(rows))
 
 
-def after(first: Work, then: Work, files: Tables) -> Tables:
-    """Two kinds of work in one task."""
+def in_sequence(first: Work, then: Work, files: Tables) -> Tables:
+    """Run two kinds of work in a single task."""
     return then(first(files))
 
 
-def packed(work: Work, rows: Tables) -> Tables:
-    """The tables of some work, each as one value: Spark need not take it apart on its way."""
+def pack(work: Work, rows: Tables) -> Tables:
+    """Pack each table into a single value, which Spark need not parse on its way."""
     for table in work(rows):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as stream:
@@ -95,15 +95,15 @@ def packed(work: Work, rows: Tables) -> Tables:
         yield pa.table({"rows": pa.array([sink.getvalue().to_pybytes()], pa.binary())})
 
 
-def unpacked(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The tables in values, put together."""
+def unpack(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Unpack the tables in values, and concatenate them."""
     values = rows.column("rows").combine_chunks()
     tables = [pa.ipc.open_stream(value.as_buffer()).read_all() for value in values]
     return pa.concat_tables([schema.empty_table(), *tables])
 
 
 def files_table(parts: Sequence[Part]) -> pa.Table:
-    """Parts as rows, for tasks to read."""
+    """Return parts as rows, for tasks to read."""
     return pa.Table.from_pylist([asdict(part) for part in parts], schema=FILES)
 
 
@@ -113,8 +113,9 @@ def parts_in(files: Tables) -> Iterator[Part]:
             yield Part(**row)
 
 
-def in_fewer(tables: Tables) -> Tables:
-    """The same rows in fewer tables: to pass a small one on costs as much as a large one."""
+def in_fewer_tables(tables: Tables) -> Tables:
+    """Yield the same rows in fewer tables: passing on a small table costs as much as a large
+    table."""
     waiting: list[pa.Table] = []
     rows = 0
     for table in tables:
@@ -130,7 +131,7 @@ def in_fewer(tables: Tables) -> Tables:
 def lines_of(
     parts: Iterator[Part] | Sequence[Part], report: Mapping[str, Any] | None = None
 ) -> pa.Table:
-    """The parts that a task wrote, and one line for its report."""
+    """Return the parts a task wrote, and a line with its report."""
     lines = [{**asdict(part), "report": ""} for part in parts]
     # Only now is the report complete.
     text = json.dumps(report) if report is not None else ""
@@ -139,5 +140,5 @@ def lines_of(
 
 
 def stem_in(place: Place) -> str:
-    """How the names of the files begin that one attempt at a task writes."""
+    """Return the prefix of file names for an attempt at a task."""
     return place.at(new_uid())

@@ -1,4 +1,4 @@
-"""Listing: key ranges, snapshots that are files, versions of a bucket."""
+"""List key ranges, snapshots stored as files, and versions in a bucket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ RANGES = pa.schema(
 
 
 SURVEYED = "surveyed"
-"""The group of files with snapshots, beside those with what they list."""
+"""The group of files with snapshots, next to those with their containers."""
 
 
 def list_keys(format: Format, place: Place, ranges: Tables) -> Tables:
@@ -39,7 +39,7 @@ def list_keys(format: Format, place: Place, ranges: Tables) -> Tables:
 
 
 def count_noncurrent(format: Format, folders: Tables) -> Tables:
-    """Count the versions that a bucket keeps of what is not there any more."""
+    """Count noncurrent versions in a bucket."""
     counts = {"objects": 0, "size": 0}
     for table in folders:
         objects, size = buckets.noncurrent(format.root, table.column("folder").to_pylist())
@@ -55,7 +55,7 @@ def survey(format: DecodesSnapshots, rows: Tables) -> Tables:
 
 
 def survey_containers(format: SurveysContainers, place: Place, rows: Tables) -> Tables:
-    """List and read snapshots; what they are, and what they list, is written down."""
+    """List and read snapshots; write them, and the containers they list."""
     storage, own = storage_of(format), task_storage(place.url)
     surveyed: list[pa.Table] = []
 
@@ -80,5 +80,5 @@ def read_snapshots(format: DecodesSnapshots, rows: Tables) -> Tables:
 
 
 def ranges_table(ranges: Sequence[KeyRange]) -> pa.Table:
-    """Key ranges as rows, for tasks to list."""
+    """Return key ranges as rows, for tasks to list."""
     return pa.Table.from_pylist([asdict(keys) for keys in ranges], schema=RANGES)

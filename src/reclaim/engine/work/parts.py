@@ -1,4 +1,4 @@
-"""Parts: the files of a run, read and verified where they are needed."""
+"""Read and verify the files of a run in tasks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_addresses(url: str, files: Tables) -> Tables:
 
 
 def copy(url: str, place: Place, live: bool, files: Tables) -> Tables:
-    """Copy parts; of containers the live ones alone."""
+    """Copy parts; of containers only the live ones."""
     source, target = CountedReads(task_storage(url)), task_storage(place.url)
     copied = []
     for part in parts_in(files):
@@ -47,7 +47,7 @@ def copy(url: str, place: Place, live: bool, files: Tables) -> Tables:
 
 
 def verify(url: str, files: Tables) -> Tables:
-    """Read parts, and tell how many objects of each kind they list."""
+    """Read parts, and count the objects of each kind."""
     counts: dict[str, tuple[int, int]] = {}
     for table in read_parts(url, files):
         counts = judging.add_kinds(counts, judging.count_kinds(table))
@@ -55,5 +55,5 @@ def verify(url: str, files: Tables) -> Tables:
 
 
 def write_rows(place: Place, rows: Tables) -> Tables:
-    """Write rows down as they are."""
+    """Write rows unchanged."""
     yield lines_of(write_parts(task_storage(place.url), stem_in(place), rows))

@@ -1,4 +1,4 @@
-"""Protection of a store: paths that its globs match, and objects compared with them."""
+"""Protection of a store: match paths with globs, and objects with shields."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from reclaim.storage import hashed_files
 from reclaim.stores.format import Format
 
 LOADED_AT_ONCE = 16_000_000
-"""Shields that a process loads once, in a fifth of a gigabyte; more are gone through part by part
-for every table."""
+"""Shields a process loads once, in a fifth of a gigabyte; more are read part by part for every
+table."""
 
 
 def write_matches(format: Format, globs: Sequence[str], place: Place, containers: Tables) -> Tables:
-    """Write down the paths in dead containers that globs match."""
+    """Write the paths in dead containers matched by globs."""
     storage, counts = storage_of(format), shielding.MatchCounts()
 
     def matches() -> Tables:
@@ -42,7 +42,7 @@ def write_matches(format: Format, globs: Sequence[str], place: Place, containers
 
 
 def write_listed(globs: Sequence[str], place: Place, files: Tables) -> Tables:
-    """Write down the paths that globs match, of what dead containers list."""
+    """Write the paths matched by globs in entries read from dead containers."""
     counts = shielding.MatchCounts()
 
     def matches() -> Tables:
@@ -55,21 +55,21 @@ def write_listed(globs: Sequence[str], place: Place, files: Tables) -> Tables:
 
 
 def write_shields(url: str, globs: Sequence[str], place: Place, files: Tables) -> Tables:
-    """Write down the addresses that parts with paths shield."""
-    found = (shielding.shields_of(table, globs) for table in read_parts(url, files))
-    yield lines_of(write_parts(task_storage(place.url), stem_in(place), found))
+    """Write the addresses shielded by parts with paths."""
+    shields = (shielding.shields_of(table, globs) for table in read_parts(url, files))
+    yield lines_of(write_parts(task_storage(place.url), stem_in(place), shields))
 
 
 def write_hashed_shields(globs: Sequence[str], place: Place, files: Tables) -> Tables:
-    """The same, of files that are hashed by name."""
+    """Do the same for files hashed by name."""
     storage = task_storage(place.url)
     names = (name for table in files for name in table.column("address").to_pylist())
-    found = (shielding.shields_of(hashed_files.read(storage, name), globs) for name in names)
-    yield lines_of(write_parts(storage, stem_in(place), found))
+    shields = (shielding.shields_of(hashed_files.read(storage, name), globs) for name in names)
+    yield lines_of(write_parts(storage, stem_in(place), shields))
 
 
 def write_distinct(globs: Sequence[str], place: Place, rows: Tables) -> Tables:
-    """Write down addresses and paths that globs match."""
+    """Write addresses and paths matched by globs."""
     matching = (shielding.match_paths(table, globs) for table in rows)
     yield lines_of(write_parts(task_storage(place.url), stem_in(place), matching))
 
@@ -77,9 +77,9 @@ def write_distinct(globs: Sequence[str], place: Place, rows: Tables) -> Tables:
 def shielded(
     addresses: pa.ChunkedArray, url: str, parts: tuple[Part, ...], keys_of: KeysOf
 ) -> pa.Array | None:
-    """The number of the glob that shields each object, null where none does.
+    """Return the number of the glob shielding each object, null for none.
 
-    Two addresses with one key can only keep each other.
+    Two addresses with the same key can only keep each other.
     """
     if not parts:
         return None
@@ -88,8 +88,8 @@ def shielded(
         return keys.find_causes(named, *_load(url, parts, keys_of))
     numbers: pa.Array = pa.nulls(len(named), pa.int32())
     for part in parts:
-        here = keys.find_causes(named, *_read(url, (part,), keys_of))
-        numbers = pc.min_element_wise(numbers, here)
+        globs = keys.find_causes(named, *_read(url, (part,), keys_of))
+        numbers = pc.min_element_wise(numbers, globs)
     return numbers
 
 
@@ -99,7 +99,7 @@ def _load(url: str, parts: tuple[Part, ...], keys_of: KeysOf) -> tuple[Key, Caus
 
 
 def _read(url: str, parts: tuple[Part, ...], keys_of: KeysOf) -> tuple[Key, Causes]:
-    """The keys of shields, sorted, and their globs; of equal keys the first glob."""
+    """Return the keys of shields, sorted, and their globs; of equal keys the first glob."""
     storage = task_storage(url)
     tables = [read_part(storage, part) for part in parts]
     named = np.concatenate([keys_of(table.column("address")) for table in tables])

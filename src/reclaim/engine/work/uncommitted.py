@@ -1,4 +1,4 @@
-"""Runs on uncommitted data: writing the index, comparing with it, looking objects up."""
+"""Runs on uncommitted data: write keys, compare with the index, look objects up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.engine.tasks import keys, looking_up, tally
+from reclaim.engine.tasks import keys, lookup, tally
 from reclaim.engine.tasks.index import CountedReads
 from reclaim.engine.tasks.keys import Key, KeysOf
 from reclaim.engine.tasks.parts import Part, Place, read_part, task_storage, write_parts
@@ -22,11 +22,11 @@ from reclaim.engine.work.parts import read_addresses, read_parts
 from reclaim.stores.format import Format
 
 THERE, WAITING = "there", "waiting"
-"""Objects that were looked up, and addresses that something holds."""
+"""Existing objects among those looked up, and addresses held by something."""
 
 
 def write_names(place: Place, keys_of: KeysOf, within: Within, files: Tables) -> Tables:
-    """Write down the keys of live containers themselves, and how many there are."""
+    """Write the keys of live containers themselves, and count them."""
     own = task_storage(place.url)
     written: list[Key] = []
     count, sample = 0, Sample()
@@ -47,14 +47,14 @@ def write_listed_keys(
     within: Within,
     files: Tables,
 ) -> Tables:
-    """Write down the keys of what live containers list, by the index."""
+    """Write the keys of the addresses in live containers, from the index."""
     sample = Sample()
     ranges = keys.load(place.url, live)
     source = CountedReads(task_storage(url))
     written: list[Key] = []
     for part in parts_in(files):
         rows = read_part(source, part, ["address", "range"])
-        # A collision of keys takes a dead range for a live one, and so keeps more.
+        # A collision of keys takes a dead range for live, and so keeps more.
         listed = pa.array(keys.among(keys_of(rows.column("range")), ranges))
         addresses = rows.filter(listed).column("address")
         written.append(keys_of(addresses))
@@ -67,9 +67,9 @@ def write_listed_keys(
 def select_named(
     format: Format, below: str, unlisted: frozenset[str], read: str, files: Tables
 ) -> Tables:
-    """Addresses below a folder in partitions that were not listed."""
+    """Yield addresses below a folder in unlisted partitions."""
     for table in read_addresses(read, files):
-        yield looking_up.in_guards(format, looking_up.below(below, table), unlisted)
+        yield lookup.in_guards(format, lookup.below(below, table), unlisted)
 
 
 def look_up(
@@ -81,40 +81,40 @@ def look_up(
     held: tuple[Part, ...],
     keys_of: KeysOf,
 ) -> Tables:
-    """Look up objects that nothing holds; write the others down too."""
+    """Look up objects nothing holds; write held addresses, too."""
     holding = keys.load(work.url, held)
     storage = storage_of(format)
-    found: list[pa.Table] = []
+    existing: list[pa.Table] = []
     waiting: list[pa.Table] = []
-    missing: looking_up.GuardCounts = {}
+    missing: lookup.GuardCounts = {}
     for table in rows:
         is_held = pa.array(keys.among(keys_of(table.column("address")), holding))
-        waiting.append(looking_up.as_listed(table.filter(is_held).column("address")))
+        waiting.append(lookup.as_listed(table.filter(is_held).column("address")))
         free = table.filter(pc.invert(is_held))
-        there = looking_up.look_up(storage, free.column("address"))
-        looking_up.add_guards(missing, looking_up.count_missing(format, free, there))
+        there = lookup.look_up(storage, free.column("address"))
+        lookup.add_guards(missing, lookup.count_missing(format, free, there))
         tally.count(OBJECTS, there.num_rows)
-        found.append(there)
+        existing.append(there)
     own = task_storage(work.url)
     parts = [
         replace(part, group=group)
-        for group, place, tables in ((THERE, work, found), (WAITING, carry, waiting))
+        for group, place, tables in ((THERE, work, existing), (WAITING, carry, waiting))
         for part in write_parts(own, stem_in(place.below(group)), tables)
     ]
-    looked_up = sum(table.num_rows for table in found)
+    looked_up = sum(table.num_rows for table in existing)
     yield lines_of(parts, {"looked_up": looked_up, "guards": missing})
 
 
 def count_guards(source: Source, files: Tables) -> Tables:
     """Count listed objects and bytes by partition."""
-    counts: looking_up.GuardCounts = {}
+    counts: lookup.GuardCounts = {}
     for table in source.read(files):
-        looking_up.add_guards(counts, looking_up.count_guards(source.format, table))
+        lookup.add_guards(counts, lookup.count_guards(source.format, table))
     yield lines_of([], {"guards": counts})
 
 
 def count_keys(url: str, live: tuple[Part, ...], _rows: Tables) -> Tables:
-    """Count keys, each once."""
+    """Count distinct keys."""
     for _ in _rows:
         pass
     yield lines_of([], {"keys": len(np.unique(keys.load(url, live)))})

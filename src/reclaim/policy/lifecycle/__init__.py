@@ -1,8 +1,8 @@
-"""Lifecycle: which data goes for its age, by the prefix of its path and by branch.
+"""Lifecycle rules: deletion of data by age, per path prefix and branch.
 
-A *rule* gives days to a prefix, with other days for some branches. On one day it becomes *dated
-rules*: what was created on or before a date goes. An address goes only if every path that refers to
-it, on every branch that reaches it, is matched. Nothing here reads a clock or a store.
+A *rule* assigns days to a prefix, with different days for some branches. On a given day it becomes
+*dated rules*: entries created on or before a date match. An address is deleted only if every path
+referring to it matches, on every branch reaching it. These modules read no clock and no store.
 """
 
 from reclaim.policy.lifecycle.bounds import Bounds, current_rules

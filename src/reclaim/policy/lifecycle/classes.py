@@ -1,8 +1,8 @@
-"""Classes of branches: those for which the rules have the same days are judged together.
+"""Classes of branches: branches with the same days in all rules are judged together.
 
-What reaches a commit is a *bitmap*, with a bit for each class: the first one for branches that no
-rule names, one for each group of named branches with the same days, and one for *holders* (tags,
-leases, and whatever else needs a commit as it is), which no rule matches.
+The refs reaching a commit form a *bitmap* with a bit for each class: the first for branches not
+named in any rule, the next for each group of named branches with the same days, and the last for
+*holders* (tags, leases and other users that need a commit unchanged), which no rule matches.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from reclaim.errors import InvalidInput
 from reclaim.policy.lifecycle.dated import EVERY_BRANCH, DatedRule
 
 OTHERS = 1
-"""The bit of branches that no rule names."""
+"""Bit of branches not named in any rule."""
 HOLDER = 1 << 62
-"""The bit of holders. Bitmaps are signed in files, so that the highest bit is not used."""
+"""Bit of holders. Bitmaps are signed in files, so the highest bit is unused."""
 MOST_CLASSES = 61
 NEVER = date.min
-"""The date of a rule on a branch for which it says nothing."""
+"""Date of a rule for a branch to which it does not apply."""
 
 
 @dataclass(frozen=True, slots=True)
 class RuleDates:
-    """One rule: its prefix, and its date for each class, by the number of its bit."""
+    """Rule with its prefix, and its date for each class, by bit number."""
 
     rule_id: str
     prefix: str
     dates: tuple[date, ...]
 
     def steps(self) -> Sequence[tuple[date, int]]:
-        """Each date that the rule has, with the bits of the classes that have it."""
+        """Each date of the rule, with the bits of its classes."""
         bits: dict[date, int] = {}
         for number, day in enumerate(self.dates):
             if day != NEVER:
@@ -42,15 +42,15 @@ class RuleDates:
 
 @dataclass(frozen=True, slots=True)
 class BranchClasses:
-    """The classes of branches under some rules, and the rules by class."""
+    """Classes of branches under some rules, and the rules by class."""
 
     named: tuple[tuple[str, ...], ...]
-    """The branches of each class but the first: that has every other branch."""
+    """Branches of each class except the first, which holds all other branches."""
     rules: tuple[RuleDates, ...]
 
     @classmethod
     def of(cls, rules: Iterable[DatedRule]) -> BranchClasses:
-        """The classes under the rules of a day."""
+        """Return the classes under the rules of a day."""
         by_rule: dict[tuple[str, str], dict[str, date]] = {}
         for rule in rules:
             own = by_rule.setdefault((rule.rule_id, rule.prefix), {})
@@ -62,28 +62,28 @@ class BranchClasses:
             groups.setdefault(dates, []).append(branch)
         if len(groups) > MOST_CLASSES:
             raise InvalidInput(
-                f"the lifecycle rules give {len(groups)} groups of branches days of their own, and "
-                f"at most {MOST_CLASSES} can be told apart",
-                hint="give branches that are alike the same days",
+                f"the lifecycle rules distinguish {len(groups)} groups of branches; at most "
+                f"{MOST_CLASSES} are supported",
+                hint="use the same days for similar branches",
             )
         columns = [tuple(_date(own, EVERY_BRANCH) for own in by_rule.values()), *groups]
         return cls(
             tuple(map(tuple, groups.values())),
             tuple(
-                RuleDates(rule_id, prefix, tuple(dates[at] for dates in columns))
-                for at, (rule_id, prefix) in enumerate(by_rule)
+                RuleDates(rule_id, prefix, tuple(dates[index] for dates in columns))
+                for index, (rule_id, prefix) in enumerate(by_rule)
             ),
         )
 
     def bit(self, branch: str) -> int:
-        """The bit of a branch."""
+        """Bit of a branch."""
         for number, branches in enumerate(self.named):
             if branch in branches:
                 return OTHERS << number + 1
         return OTHERS
 
     def names(self, bits: int) -> list[str]:
-        """The branches that rules name among some bits."""
+        """Named branches of a bitmap."""
         return [
             branch
             for number, branches in enumerate(self.named)

@@ -1,4 +1,4 @@
-"""Rules on one day: dates in the place of days."""
+"""Lifecycle rules on a given day, with dates instead of days."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import date, timedelta
 from reclaim.policy.lifecycle.rules import LifecyclePolicy
 
 EVERY_BRANCH = ""
-"""In the place of a branch: every branch for which the rule has no days of its own."""
+"""Stands for every branch without days of its own in the rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class DatedRule:
-    """A rule for one branch on one day: entries created on or before its date go."""
+    """Rule for a branch on a given day: entries created on or before its date match."""
 
     rule_id: str
     prefix: str
@@ -23,7 +23,7 @@ class DatedRule:
 
 @dataclass(frozen=True, slots=True)
 class CurrentRule:
-    """The latest date of a prefix on a branch, and up to which date earlier runs deleted there."""
+    """Latest date of a prefix on a branch, and the date up to which earlier runs deleted there."""
 
     prefix: str
     branch: str
@@ -32,7 +32,7 @@ class CurrentRule:
 
 
 def date_rules(policy: LifecyclePolicy, today: date) -> list[DatedRule]:
-    """The enabled rules as they are on a day, which is a day of UTC."""
+    """Return the enabled rules with dates, for a day in UTC."""
     return [
         DatedRule(rule.id, rule.prefix, branch, today - timedelta(days=days))
         for rule in policy.enabled_rules

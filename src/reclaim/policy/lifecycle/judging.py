@@ -1,6 +1,6 @@
-"""The verdict on one address, given all that refers to it.
+"""Verdict on an address, given all references to it.
 
-The run decides the same by columns; this is what it is held to.
+Runs reach the same verdict by columns; tests compare them with this module.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from reclaim.policy.lifecycle.dated import EVERY_BRANCH, DatedRule
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """A path under which commits have an address, and the branches that reach these.
+    """Path under which commits refer to an address, and the branches reaching these commits.
 
-    ``holders`` are tags, leases and staged entries, which hold what they reach whatever its age.
+    ``holders`` are tags, leases and staged entries; they hold the entries they reach at any age.
     """
 
     path: str
@@ -27,7 +27,10 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class AddressVerdict:
-    """An address goes if nothing holds it and some rule matched; both are told."""
+    """Rules matching an address, and its holders.
+
+    An address is deleted only if a rule matches and nothing holds it.
+    """
 
     matched: frozenset[str]
     held_by: tuple[str, ...]
@@ -40,7 +43,7 @@ class AddressVerdict:
 def matched_rules(
     rules: Iterable[DatedRule], path: str, created: date, branch: str
 ) -> frozenset[str]:
-    """The rules that match a path on a branch; any of them is enough."""
+    """Return the rules matching a path on a branch; any of them is enough."""
     dates: dict[str, dict[str, date]] = {}
     for rule in rules:
         if path.startswith(rule.prefix) and rule.branch in (EVERY_BRANCH, branch):
@@ -48,31 +51,31 @@ def matched_rules(
     return frozenset(
         rule_id
         for rule_id, by_branch in dates.items()
-        # The days of the branch itself replace those of every branch.
+        # The branch's own days replace the days of every branch.
         if created <= by_branch.get(branch, by_branch.get(EVERY_BRANCH, date.min))
     )
 
 
 def judge(rules: Sequence[DatedRule], occurrences: Iterable[Occurrence]) -> AddressVerdict:
-    """The verdict on one address, by everything that refers to it.
+    """Return the verdict on an address from all references to it.
 
-    Of one path with several dates the latest counts.
+    If a path has several dates, the latest counts.
     """
-    latest = _latest_dates(found := list(occurrences))
+    latest = _latest_dates(references := list(occurrences))
     matched: set[str] = set()
     held_by: dict[str, None] = {}
-    for one in found:
-        held_by.update(dict.fromkeys(one.holders))
-        for branch in sorted(one.branches):
-            if told := matched_rules(rules, one.path, latest[one.path], branch):
-                matched |= told
+    for reference in references:
+        held_by.update(dict.fromkeys(reference.holders))
+        for branch in sorted(reference.branches):
+            if rule_ids := matched_rules(rules, reference.path, latest[reference.path], branch):
+                matched |= rule_ids
             else:
-                held_by[f"{one.path} on the branch {branch}"] = None
+                held_by[f"{reference.path} on the branch {branch}"] = None
     return AddressVerdict(frozenset(matched), tuple(held_by))
 
 
 def _latest_dates(occurrences: Iterable[Occurrence]) -> Mapping[str, date]:
     latest: dict[str, date] = {}
-    for one in occurrences:
-        latest[one.path] = max(latest.get(one.path, date.min), one.created)
+    for occurrence in occurrences:
+        latest[occurrence.path] = max(latest.get(occurrence.path, date.min), occurrence.created)
     return latest

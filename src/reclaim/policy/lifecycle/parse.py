@@ -1,11 +1,11 @@
-"""Lifecycle rules out of text, in JSON or YAML: rules by their ids.
+"""Parsing of lifecycle rules in JSON or YAML, by rule id.
 
 ::
 
     rule1:
-      prefix: foo/bar      # of the path; an empty one is everything
-      days: 10             # for every branch that has none of its own here
-      enabled: true        # true when left out
+      prefix: foo/bar      # of the path; empty matches everything
+      days: 10             # for every branch without days of its own below
+      enabled: true        # default: true
       branch_days:
         b1: 5
         b2: 2
@@ -23,7 +23,7 @@ from reclaim.policy.document import problem_text, read_document
 from reclaim.policy.lifecycle.rules import LifecyclePolicy, LifecycleRule
 
 MOST_DAYS = 36_500
-"""A hundred years. What is far beyond was not meant as days."""
+"""A hundred years. Larger numbers are mistakes."""
 
 Days = Annotated[int, Field(ge=1, le=MOST_DAYS, strict=True)]
 
@@ -32,7 +32,7 @@ def _check_letters(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError("has half of a letter, which no path can have") from None
+        raise ValueError("contains a lone surrogate, which no path can contain") from None
     return text
 
 
@@ -51,16 +51,16 @@ class _Rule(BaseModel):
     @model_validator(mode="after")
     def _says_something(self) -> _Rule:
         if self.days is None and not self.branch_days:
-            raise ValueError("has neither days nor branch_days, so it says nothing")
+            raise ValueError("needs days or branch_days")
         return self
 
 
 def read_lifecycle(text: str, *, source: str = "the lifecycle rules") -> LifecyclePolicy:
-    """The rules in a file's text."""
+    """Parse the text of a file with lifecycle rules."""
     data = read_document(text, source=source)
     if not isinstance(data, Mapping) or not data:
         raise InvalidInput(
-            f"{source} must have rules by their ids, not {data!r}",
+            f"{source} must be a mapping of rule ids to rules, not {data!r}",
             hint='for example {"rule1": {"prefix": "logs/", "days": 30}}',
         )
     rules: list[LifecycleRule] = []
@@ -87,7 +87,7 @@ def read_lifecycle(text: str, *, source: str = "the lifecycle rules") -> Lifecyc
 
 
 def lifecycle_document(policy: LifecyclePolicy) -> dict[str, Any]:
-    """The rules as a file would hold them."""
+    """Return the rules as the content of a file."""
     return {
         rule.id: {
             "prefix": rule.prefix,

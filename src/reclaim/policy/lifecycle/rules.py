@@ -1,4 +1,4 @@
-"""Lifecycle rules as they are written."""
+"""Lifecycle rules as users write them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class LifecycleRule:
-    """Days for what lies under a prefix; the empty prefix is everything.
+    """Number of days for a path prefix; the empty prefix matches everything.
 
-    The days of a branch replace ``days`` for that branch. Without ``days`` the rule speaks for the
-    branches in ``branch_days`` alone.
+    A branch's own days replace ``days`` for this branch. Without ``days`` the rule applies only to
+    the branches in ``branch_days``.
     """
 
     id: str
@@ -23,7 +23,7 @@ class LifecycleRule:
 
 @dataclass(frozen=True, slots=True)
 class LifecyclePolicy:
-    """The rules of a repository. A path goes when any of them matches it."""
+    """Lifecycle rules of a repository. A path matches if any rule matches it."""
 
     rules: tuple[LifecycleRule, ...] = ()
 
@@ -33,5 +33,5 @@ class LifecyclePolicy:
 
     @property
     def named_branches(self) -> frozenset[str]:
-        """The branches that have days of their own in some enabled rule."""
+        """Branches with days of their own in an enabled rule."""
         return frozenset(branch for rule in self.enabled_rules for branch in rule.branch_days)

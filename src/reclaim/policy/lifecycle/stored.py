@@ -1,4 +1,4 @@
-"""Lifecycle rules as they are stored with a repository; see ``stored_text`` for their document."""
+"""Lifecycle rules stored with a repository; see ``stored_text`` for the document."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KIND = TextKind(
 
 @dataclass(frozen=True, slots=True)
 class StoredLifecycle:
-    """Lifecycle rules, the text that they were read from, and who stored them when."""
+    """Lifecycle rules with their source text, and by whom and when they were stored."""
 
     policy: LifecyclePolicy
     text: str
@@ -30,14 +30,14 @@ class StoredLifecycle:
 
 
 def encode_lifecycle(stored: StoredLifecycle) -> str:
-    """The document to store."""
+    """Return the document to store."""
     if read_lifecycle(stored.text) != stored.policy:
-        raise InvalidInput("the text of the lifecycle rules says something else than the rules")
+        raise InvalidInput("the text of the lifecycle rules does not match the rules")
     return _KIND.encode(StoredText(stored.text, stored.set_at, stored.set_by))
 
 
 def decode_lifecycle(document: str, *, repository: str) -> StoredLifecycle:
-    """The rules in a document that was stored with a repository; anything else is an error."""
+    """Return the rules in a stored document; fail on any other document."""
     stored = _KIND.decode(document, repository=repository)
     try:
         policy = read_lifecycle(stored.text, source="their text")

@@ -1,1 +1,1 @@
-"""Apply: condemn, confirm, sweep and record, by a plan; ``apply_plan`` has the order."""
+"""Apply: condemn, confirm, sweep and record. ``apply_plan`` has the order."""

@@ -16,33 +16,32 @@ from reclaim.run_record import NO_EDIT, NOTHING_LEFT_OUT, EditCounts, LeftOut, P
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The result of an apply."""
+    """Totals over all applies of a plan."""
 
     run: str
     place: Place
     outcome: Outcome
-    """Sum over all applies of the plan; so are the other numbers."""
     dropped: int
-    """Candidates that something reaches now."""
+    """Candidates kept because they are referenced now."""
     condemned: int
     collected: int
-    """Snapshots that were let go of."""
+    """Snapshots deleted from the store's metadata."""
     until: datetime | None = None
-    """How long what was taken is kept aside; None when it was deleted."""
+    """End of the quarantine; None if objects were deleted."""
     noun: str = "commit"
     requests: int = 0
-    """Requests that moving to quarantine took, where requests are paid for."""
+    """Paid storage requests used to move objects to quarantine."""
     compared: bool = False
-    """Whether all was compared again, because nobody vouched for the plan."""
+    """Whether all objects were compared again because nobody vouched for the plan."""
     unplanned: int = 0
     spared: int = 0
-    """Snapshots that the store's library took out of history beyond the plan, or did not."""
+    """Snapshots the store's library removed beyond the plan, and planned snapshots it kept."""
     edit: EditCounts = NO_EDIT
-    """The edit of the history, whether anything was deleted or not."""
+    """Edit of the history, made even if nothing was deleted."""
     left_out: LeftOut = NOTHING_LEFT_OUT
-    """Candidates that a person left out of this apply."""
+    """Candidates a user excluded from this apply."""
     by_lifecycle_rules: bool = False
-    """Whether it took data of commits that stay: then nothing is to be said of commits."""
+    """Whether objects of kept commits were deleted. Reports then omit commits."""
 
     @property
     def failed(self) -> int:
@@ -50,7 +49,7 @@ class Applied:
 
     @property
     def phase(self) -> Phase:
-        """The phase that it leaves the run in."""
+        """Phase of the run after this apply."""
         return Phase.PARTIAL if self.failed else Phase.DONE
 
     @property
@@ -67,7 +66,7 @@ class Applied:
         )
 
     def summary(self) -> dict[str, Any]:
-        aside = {} if self.until is None else {"until": instant_text(self.until)}
+        quarantine = {} if self.until is None else {"until": instant_text(self.until)}
         compared: dict[str, Any] = {"compared": COMPARED} if self.compared else {}
         library = {"unplanned": self.unplanned, "spared": self.spared}
         compared |= {name: count for name, count in library.items() if count}
@@ -80,4 +79,4 @@ class Applied:
             "condemned": self.condemned,
             "collected": self.collected,
         } | self.edit.document()
-        return aside | compared | counts | self.left_out.document()
+        return quarantine | compared | counts | self.left_out.document()

@@ -1,9 +1,9 @@
-"""Apply: condemn, confirm, sweep, record. Always from the start, however often it is called.
+"""Apply: condemn, confirm, sweep, record. Every apply repeats all steps from the start.
 
-*Condemn* marks every snapshot that is not live now, until one read of the roots shows that all of
-them are marked: from that read on nobody can build on anything dead. That read is the *confirm*:
-whatever it reaches and the plan did not know, by id, leaves the plan. Only then are the marks made
-terminal and the first byte deleted. Contents never change, so a plan may be days old.
+*Condemn* marks every snapshot that is not live, until a single read of the roots shows all of them
+marked. From this read on nobody can build on a dead snapshot. The same read is the *confirm*: any
+id it reaches that was unknown to the plan leaves the plan. Only then are the marks made terminal
+and the first byte deleted. Contents never change, so a plan may be days old.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from reclaim.errors import LockLost, PlanRefused, ReclaimError
 from reclaim.globs import check_globs
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
-from reclaim.run.apply.admission import check_begun, check_plan
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.applying import Applying
 from reclaim.run.apply.collecting import collect
@@ -29,10 +28,11 @@ from reclaim.run.apply.confirming import confirm
 from reclaim.run.apply.context import ApplyContext
 from reclaim.run.apply.editing import Editing
 from reclaim.run.apply.exclusion import exclude as leave_out
+from reclaim.run.apply.exclusion_list import list_left_out
 from reclaim.run.apply.finished_plan import applied_by
 from reclaim.run.apply.history_applying import HistoryApplying
-from reclaim.run.apply.left_out import list_left_out
 from reclaim.run.apply.limits import NO_LIMITS, Limits
+from reclaim.run.apply.preconditions import check_begun, check_plan
 from reclaim.run.apply.trust import find_basis, is_trusted
 from reclaim.run.lifecycle.applying import LifecycleApplying, check_lifecycle
 from reclaim.run.plan import plan_file, plan_snapshots
@@ -65,16 +65,16 @@ def apply_plan(
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Applied:
-    """Apply a plan, or the rest of it; ``removal`` is how objects are taken away.
+    """Apply a plan, or the rest of it. ``removal`` says how objects are removed.
 
-    ``planned`` is the plan as somebody has seen it, who need not have given its ``digest``. What
-    the globs ``exclude`` stays, and a plan beyond the ``limits`` is refused.
+    ``planned`` is the reviewed plan, for callers without its ``digest``. Objects matching the globs
+    in ``exclude`` are kept. A plan beyond the ``limits`` is refused.
     """
     storage = opener(place.url)
     planned = planned or plan_file.read(storage, place)
     globs = check_globs(exclude)
     if planned.history_only is not None:
-        # It takes no objects, in any way, and leaves none out.
+        # It deletes no objects, so there are none to exclude.
         removal, globs = DELETE, ()
     check_plan(planned, store)
     limits.check(planned, hint="nothing was changed; review the plan, or allow more")
@@ -82,15 +82,15 @@ def apply_plan(
     trusted = is_trusted(store, planned, digest)
     check_lifecycle(store, planned, trusted=trusted)
     check_begun(store.find_run(planned.run), removal, place, planned, globs, trusted=trusted)
-    # Each apply has its own folder: one that died may have left files without a list.
+    # Each apply has its own folder: a killed apply may have left files without a list.
     own = place.below("apply").below(new_uid())
     watching = watcher or Silent()
-    # Before the lock is taken: a plan needs none, and may take long.
+    # Before the lock is taken: planning needs no lock, and may take long.
     basis = find_basis(
         store, engine, place, planned, own=own, digest=digest, watcher=watching, opener=opener
     )
     if planned.history_only is None:
-        # A lock is not held while Spark starts.
+        # Spark starts before the lock is taken.
         engine.start()
     exclusion = None
     if globs:
@@ -125,13 +125,13 @@ def apply_plan(
             applying = CollectionApplying if planned.lifecycle is None else LifecycleApplying
             return applying(context).run()
         if earlier is not None and earlier.phase is Phase.DONE:
-            # Another edit in its name would hide from an undo what this one was.
+            # A second edit under the same run id would hide the first edit from an undo.
             return applied_by(earlier, store, place)
         return HistoryApplying(context).run()
 
 
 class CollectionApplying(Applying):
-    """One apply of a plan of what nothing reaches."""
+    """Apply of a plan to delete unreferenced objects."""
 
     def __init__(self, context: ApplyContext) -> None:
         super().__init__(context)
@@ -142,7 +142,7 @@ class CollectionApplying(Applying):
         self._expire(decided)
         seen, now = self._condemn(decided)
         seen, candidates = self._confirm(decided, seen, now)
-        # Up to here nothing is deleted; from here on nothing but these candidates is.
+        # Nothing is deleted before this line, and only these candidates after it.
         self._promote(seen, candidates, left_whole)
         outcome = self._sweep(candidates, self._context.basis.kinds)
         self._collect(outcome, decided, seen, now)
@@ -151,15 +151,15 @@ class CollectionApplying(Applying):
     def _has_changed(self) -> bool:
         return super()._has_changed() or self._editing.has_edited()
 
-    def _take_back(self) -> Phase:
+    def _roll_back(self) -> Phase:
         partial = self._record.phase is not Phase.STARTED or self._context.begun
-        return self._editing.take_back(Phase.PARTIAL if partial else Phase.STOPPED)
+        return self._editing.roll_back(Phase.PARTIAL if partial else Phase.STOPPED)
 
     # The steps
 
     def _check(self) -> tuple[PlannedSnapshots, Sequence[SnapshotId]]:
-        """The decisions of the plan about snapshots, and those snapshots of other runs that this
-        one takes over; refused unless the files are what the summary says."""
+        """Return the plan's decisions about snapshots, and snapshots of other runs to take over.
+        Refuse a plan whose files differ from its summary."""
         context = self._context
         with self._stages.stage("check"):
             self._verify()
@@ -168,37 +168,37 @@ class CollectionApplying(Applying):
             self._give_up_damaged()
             context.held.begin()
             self._writer.start()
-            # Before the roots are read: it lists the store, which may take longer than what was
-            # read may be old. Under the lock nobody else takes anything of them.
+            # Before the roots are read: listing the store may take longer than the read stays
+            # valid. Under the lock nobody else deletes objects of these snapshots.
             left_whole = find_left_whole(context)
             if isinstance(context.held, HeldBackups):
                 context.held.free_kinds(context.basis.kinds)
         return decided, left_whole
 
     def _give_up_damaged(self) -> None:
-        """Give up damaged lists, unless they alone tell what an earlier apply took.
+        """Give up damaged lists, unless only they record the objects an earlier apply took.
 
-        By the plan itself it is found again, but not by one that was made anew: that has only what
-        is there, and not what is under delete markers.
+        The plan itself lists these objects again. A plan made anew does not: it lists existing
+        objects, without those under delete markers.
         """
         context = self._context
         damaged = self._journal.find_damaged(context.engine, context.place)
         if damaged and context.basis.compared and context.removal.name == MARKED:
             raise PlanRefused(
-                f"the record of run {context.run} at {context.place} is damaged, and the store has "
-                "no record of the plan any more, by which its delete markers could be found",
+                f"the record of run {context.run} at {context.place} is damaged, and the store no "
+                "longer has a record of the plan, which is needed to find its delete markers",
                 hint="give the digest that `reclaim plan` printed (--digest SHA256), or restore "
                 "the lists from a backup",
             )
         self._give_up(damaged)
 
     def _expire(self, decided: PlannedSnapshots) -> None:
-        """Take out of the history what expires."""
+        """Remove expired snapshots from the history."""
         with self._stages.stage("expire") as expiring:
             expiring.facts["edited"] = self._editing.edit(decided).reparented
 
     def _condemn(self, decided: PlannedSnapshots) -> tuple[Observation, Decided]:
-        """Mark all that is dead; returns the read that showed it marked, and what is live by it."""
+        """Mark all dead snapshots. Return the read that showed them marked, and its decisions."""
         context = self._context
         with self._stages.stage("condemn") as condemning:
             seen, now = condemn(context, self._editing, decided)
@@ -212,7 +212,7 @@ class CollectionApplying(Applying):
     def _confirm(
         self, decided: PlannedSnapshots, seen: Observation, now: Decided
     ) -> tuple[Observation, Sequence[Part]]:
-        """The candidates that nothing reaches now, and the observation with all that is needed."""
+        """Return the candidates that are still unreferenced, and the observation with all roots."""
         context = self._context
         going = sum(part.rows for part in context.basis.candidates)
         with self._stages.stage("confirm", unit=OBJECTS, total=going) as confirming:
@@ -225,10 +225,10 @@ class CollectionApplying(Applying):
     def _promote(
         self, seen: Observation, candidates: Sequence[Part], left_whole: Sequence[SnapshotId]
     ) -> None:
-        """Make the marks terminal, after all that is about to go is written down."""
+        """Record all objects about to go, then make the marks terminal."""
         context, held = self._context, self._context.held
         with self._stages.stage("promote"):
-            # A clock that jumped since has made young what is old, or leases look lapsed.
+            # After a jump of the clock, young objects look old and valid leases look expired.
             context.check_clock()
             check_budget(context.store, held.lock, seen.read_at, so_far="nothing was deleted")
             self._intend(candidates)
@@ -238,11 +238,11 @@ class CollectionApplying(Applying):
             condemned = before.condemned + self._promote_marks()
             self._writer.write(phase=Phase.PROMOTED, counts=replace(before, condemned=condemned))
             if left_whole and isinstance(held, HeldQuarantine):
-                # Before the first of their objects goes: from then on they are not whole at home.
+                # Before their first object is moved: from then on they are incomplete.
                 held.take_over(left_whole)
 
     def _promote_marks(self) -> int:
-        """Make the marks terminal. An error need not mean that they are not; see ``_take_back``."""
+        """Make the marks terminal. An error does not prove they are not; see ``_roll_back``."""
         try:
             return self._context.held.promote()
         except LockLost:
@@ -250,7 +250,7 @@ class CollectionApplying(Applying):
             raise
 
     def _remember_protected(self, seen: Observation) -> None:
-        """Remember what is protected by containers that are about to go."""
+        """Store the objects protected by containers that are about to go."""
         context = self._context
         memory = remember(
             context.store,
@@ -266,7 +266,7 @@ class CollectionApplying(Applying):
     def _collect(
         self, outcome: Outcome, decided: PlannedSnapshots, seen: Observation, now: Decided
     ) -> None:
-        """Let go of the dead snapshots of which nothing is left, unless some objects stayed."""
+        """Delete metadata of dead snapshots without objects, unless some deletes failed."""
         with self._stages.stage("record") as recording:
             collected = 0
             if not outcome.counts[FAILED]:
@@ -283,9 +283,9 @@ class CollectionApplying(Applying):
         return self._end(applied)
 
     def _save_checkpoint(self, decided: PlannedSnapshots) -> None:
-        """Leave a checkpoint for the next run, if this is a run that leaves one.
+        """Leave a checkpoint for the next run, if this kind of run leaves checkpoints.
 
-        Whatever stops that: the next run starts from the older one.
+        Errors are logged only: the next run starts from the older checkpoint.
         """
         context, planned = self._context, self._context.planned
         if planned.uncommitted is None or context.basis.compared or self._record.checkpoint:

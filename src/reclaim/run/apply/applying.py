@@ -1,4 +1,4 @@
-"""One apply under the lock: how it begins, sweeps, records and stops, whatever its plan takes."""
+"""Steps shared by all kinds of applies: begin, sweep, record and stop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.context import ApplyContext
 from reclaim.run.apply.first_record import first_record
 from reclaim.run.plan.checks import check_files
-from reclaim.run.record.interrupted import cause_of, told_as_partial
+from reclaim.run.record.interrupted import cause_of, report_as_partial
 from reclaim.run.record.journal import Journal
 from reclaim.run.record.known_lists import known_lists
 from reclaim.run.record.record_writer import RecordWriter
@@ -28,14 +28,14 @@ RESULT = "result.json"
 
 
 class Applying(ABC):
-    """One apply, under the lock. A kind of plan brings the steps up to the promotion, from which
-    on objects are taken, and what its runs leave at their end."""
+    """Apply under the lock. Subclasses add the steps before the promotion, which starts the
+    deletion of objects, and the results left at the end."""
 
     def __init__(self, context: ApplyContext) -> None:
         self._context = context
         self._stages = Stages(context.run, context.watcher, noun=context.store.noun)
         self._writer = RecordWriter(context.held, first_record(context))
-        # Only lists that the store knows are believed, so they are recorded as they are written.
+        # Only lists known to the store are trusted, so each is recorded when it is written.
         self._journal = Journal(
             context.storage,
             context.place.below("apply"),
@@ -51,8 +51,8 @@ class Applying(ABC):
 
     def run(self) -> Applied:
         context = self._context
-        again = self._way_on()
-        with told_as_partial(context.run, context.held.lock, self._has_changed, again=again):
+        again = self._retry_hint()
+        with report_as_partial(context.run, context.held.lock, self._has_changed, again=again):
             try:
                 return self._apply()
             except BaseException as error:
@@ -61,49 +61,48 @@ class Applying(ABC):
 
     @abstractmethod
     def _apply(self) -> Applied:
-        """Every step, in its order."""
+        """Run all steps in order."""
 
-    # The end of an apply that does not come to its end
+    # Interrupted applies
 
-    def _way_on(self) -> str:
-        """The hint of an apply that stopped after it had changed something."""
+    def _retry_hint(self) -> str:
+        """Hint for an apply that stopped after a change."""
         return f"apply the plan again: {self._context.command}"
 
     def _has_changed(self) -> bool:
         return self._writer.may_have_promoted
 
     def _stop(self, error: BaseException) -> None:
-        """Note how far it came, as far as that can be noted, and take back what is provisional."""
+        """Record the progress as far as possible, and roll back provisional changes."""
         with suppress(Exception):
             self._context.held.abandon()
         if isinstance(error, Partial):
             return
-        phase = self._take_back()
+        phase = self._roll_back()
         with suppress(Exception):
             self._writer.write(phase=phase, lists=self._journal.lists, error=cause_of(error))
 
     @abstractmethod
-    def _take_back(self) -> Phase:
-        """Take back what can be taken back beside that; returns the phase of the run then."""
+    def _roll_back(self) -> Phase:
+        """Roll back changes of the subclass; return the phase of the run after that."""
 
     # Steps
 
     def _verify(self) -> None:
-        """Refuse a plan whose files are not what its summary says, or a clock that cannot be
-        believed."""
+        """Refuse a plan whose files differ from its summary, and an untrustworthy clock."""
         context = self._context
         context.check_clock()
         check_files(context.engine, context.storage, context.place, context.planned)
 
     def _give_up(self, lists: Sequence[str]) -> None:
-        """Believe damaged lists no longer; it counts once that is recorded."""
+        """Stop using damaged lists. Takes effect when recorded."""
         self._journal.give_up(lists)
         self._writer.replace(lists=self._journal.lists)
 
     def _intend(self, parts: Sequence[Part]) -> None:
-        """Write down what is about to be taken; it counts once that is recorded.
+        """Record the objects about to go. Takes effect when recorded.
 
-        What is promised from then on is known, wherever this run is cut off.
+        From then on the promised objects are known, wherever this run is interrupted.
         """
         self._journal.intend(parts)
         self._writer.replace(intended=self._journal.intended_rows(), lists=self._journal.lists)
@@ -113,7 +112,7 @@ class Applying(ABC):
         return context.removal.deleter(context.store, context.run, self._journal)
 
     def _sweep(self, candidates: Sequence[Part], kinds: Collection[str]) -> Outcome:
-        """Take the candidates of some kinds, in the order of the store's format."""
+        """Delete the candidates of some kinds, in the order of the store's format."""
         context, outcome, deleter = self._context, Outcome(), self._deleter()
         format = context.store.format
         for kind in format.order:
@@ -145,7 +144,7 @@ class Applying(ABC):
 
     def _result(self) -> Applied:
         context, record = self._context, self._record
-        aside, left_out = record.promised, record.left_out
+        quarantine, left_out = record.promised, record.left_out
         total = self._journal.total()
         return Applied(
             context.run,
@@ -154,7 +153,7 @@ class Applying(ABC):
             context.planned.candidates - total.counts.total() - left_out.objects,
             record.counts.condemned,
             record.counts.collected,
-            None if aside is None else aside.until,
+            None if quarantine is None else quarantine.until,
             context.store.noun,
             context.removal.requests(context.store, total.only(QUARANTINED)[0]),
             context.basis.compared,
@@ -170,8 +169,8 @@ class Applying(ABC):
         self._context.storage.put(self._context.own.at(RESULT), body)
 
     def _end(self, applied: Applied) -> Applied:
-        """Record the result, and remove what was needed on the way; ``Partial`` if some objects
-        could not be deleted."""
+        """Record the result, and delete temporary files. Raise ``Partial`` if some objects could
+        not be deleted."""
         self._writer.write(
             phase=applied.phase,
             counts=applied.counts,
@@ -193,7 +192,7 @@ class Applying(ABC):
         context = self._context
         folders = [context.own.at("work")]
         if self._record.checkpoint:
-            # Copied to where the next run finds it; it may be large.
+            # The next run has its own copy, and the folder may be large.
             folders.append(context.place.at("index"))
         for folder in folders:
             for stored in list(context.storage.list(folder)):

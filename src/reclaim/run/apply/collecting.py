@@ -1,4 +1,4 @@
-"""Collecting: dead snapshots of which nothing is left are let go of."""
+"""Collecting: delete the metadata of dead snapshots whose objects are all gone."""
 
 from __future__ import annotations
 
@@ -19,21 +19,25 @@ def collect(
     seen: Observation,
     now: Decided,
 ) -> int:
-    """Let go of the dead snapshots of which nothing is left; returns how many."""
+    """Delete the metadata of dead snapshots without remaining objects; return their number."""
     kinds = seen.containers.values()
-    over = {addresses[one] for addresses in kinds for one in now.live if one in addresses}
+    reachable_or_taken = {
+        addresses[live] for addresses in kinds for live in now.live if live in addresses
+    }
     for kind in seen.containers:
-        over |= journal.taken(kind)
+        reachable_or_taken |= journal.taken(kind)
 
     def is_gone(snapshot: SnapshotId) -> bool:
-        own = {addresses[snapshot] for addresses in kinds if snapshot in addresses}
-        left = own - over
-        # Some need not have been there. Of what was condemned before this run, an earlier one took
-        # the rest.
-        asked = left != own or snapshot not in seen.ids
-        return not left or (asked and all(_is_missing(context.store, one) for one in left))
+        addresses_of = {addresses[snapshot] for addresses in kinds if snapshot in addresses}
+        remaining = addresses_of - reachable_or_taken
+        # Some objects need not have existed. An earlier run may have deleted the rest of a snapshot
+        # condemned before this run.
+        check_storage = remaining != addresses_of or snapshot not in seen.ids
+        return not remaining or (
+            check_storage and all(_is_missing(context.store, address) for address in remaining)
+        )
 
-    dead = [one for one in decided.dead if one not in now.live and is_gone(one)]
+    dead = [snapshot for snapshot in decided.dead if snapshot not in now.live and is_gone(snapshot)]
     return context.removal.finalize(context.held, dead)
 
 

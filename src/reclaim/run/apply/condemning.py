@@ -1,4 +1,4 @@
-"""Condemning: all that is dead is marked, so that nobody can build on any of it."""
+"""Condemning: mark all dead snapshots, so that nobody can build on them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from reclaim.stores.abilities import HeldGuards, HeldQuarantine
 from reclaim.stores.observation import Observation
 
 ROUNDS = 20
-"""How often dead snapshots are looked for before the writers are asked to pause."""
+"""Rounds of marking before the run stops and asks for a pause of writers."""
 
 
 def condemn(
     context: ApplyContext, editing: Editing, decided: PlannedSnapshots
 ) -> tuple[Observation, Decided]:
-    """Mark what is dead until a read shows that all of it is marked; release what is not.
+    """Mark dead snapshots until a read shows all of them marked; unmark live snapshots.
 
-    Returns that read, and what is live by it. ``decided`` are the decisions of the plan.
+    Return this read and its decisions. ``decided`` has the decisions of the plan.
     """
     held = context.held
     if isinstance(held, HeldGuards):
@@ -32,12 +32,12 @@ def condemn(
         seen = context.observe()
         now = editing.spare(seen, decide_seen(KEEPS_ALL, seen))
         unmarked = {
-            one: decided.dead.get(one) or now.rule(one)
-            for one in seen.ids
-            if one not in now.live and one not in seen.marked
+            snapshot: decided.dead.get(snapshot) or now.rule(snapshot)
+            for snapshot in seen.ids
+            if snapshot not in now.live and snapshot not in seen.marked
         }
         if not unmarked:
-            held.release([one for one in seen.marked if one in now.live])
+            held.release([snapshot for snapshot in seen.marked if snapshot in now.live])
             return seen, now
         held.condemn(unmarked)
     raise OutOfTime(
@@ -47,9 +47,9 @@ def condemn(
 
 
 def find_left_whole(context: ApplyContext) -> Sequence[SnapshotId]:
-    """Snapshots that runs which have ended left condemned, if this one can promise them.
+    """Return condemned snapshots left by finished runs that can be restored from this run.
 
-    Of some of them an earlier run has deleted a part; nobody can bring those back.
+    Snapshots that already lost objects to an earlier run cannot be restored.
     """
     store, held = context.store, context.held
     if context.removal.name is None or store.deleted or not isinstance(held, HeldQuarantine):

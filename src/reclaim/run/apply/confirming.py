@@ -1,4 +1,4 @@
-"""Confirming: whatever the read reaches that showed all marks, and the plan did not know, stays."""
+"""Confirming: keep every candidate reached by snapshots or edges unknown to the plan."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def confirm(
     *,
     done: Sequence[Part],
 ) -> tuple[Observation, Sequence[Part]]:
-    """The candidates that nothing reaches now, and the observation with all that is needed.
+    """Return the candidates that are still unreferenced, and the observation with all roots.
 
-    ``decided`` are the decisions of the plan, ``seen`` and ``now`` those of the read that showed
-    all marks, and ``done`` is the journal of earlier applies.
+    ``decided`` has the decisions of the plan, ``seen`` and ``now`` those of the read that showed
+    all marks. ``done`` is the journal of earlier applies.
     """
     seen = _hold_needed(context, decided, seen, now)
     return seen, _drop_reached(context, decided, seen, now, done)
@@ -38,8 +38,8 @@ def confirm(
 def _hold_needed(
     context: ApplyContext, decided: PlannedSnapshots, seen: Observation, now: Decided
 ) -> Observation:
-    """An observation in which all is needed as well that other runs have promised, and that paths
-    protect of snapshots which the plan did not know."""
+    """Return the observation with the objects promised by other runs, and objects whose paths are
+    protected in snapshots unknown to the plan."""
     seen = hold_roots(seen, context.roots.after_marking(_known_containers(context)))
     known = decided.live | decided.dead.keys() | now.live
     return hold_protected(
@@ -59,13 +59,14 @@ def _drop_reached(
     now: Decided,
     done: Sequence[Part],
 ) -> Sequence[Part]:
-    """The candidates that nothing reaches now; what is new is found by id, never by time."""
+    """Return the candidates that are still unreferenced. New references are recognized by id, never
+    by time."""
     judged = find_dead(seen, now)
-    # One that could be read when it was planned may be in the middle of being written again.
+    # A snapshot readable when planned may be in the middle of a rewrite.
     torn = {
-        one
-        for one in seen.unreadable
-        if decided.dead.get(one) not in (seen.why.get(one), judged.get(one))
+        snapshot
+        for snapshot in seen.unreadable
+        if decided.dead.get(snapshot) not in (seen.why.get(snapshot), judged.get(snapshot))
     }
     kept = now.live - decided.live | torn
     fresh = live_containers(seen, kept)
@@ -74,7 +75,7 @@ def _drop_reached(
         place, known = context.own.below("containers"), _known_containers(context)
         request = ExpandRequest(context.store.format, fresh, place, known=known)
         revived = pipelines.expand(context.engine, request)
-    found = pipelines.confirm(
+    confirmed = pipelines.confirm(
         context.engine,
         ConfirmRequest(
             context.store.format,
@@ -89,19 +90,19 @@ def _drop_reached(
     )
     complete = (
         ("containers of snapshots", fresh.num_rows, revived.of_snapshots),
-        ("containers", revived.containers, found.read.containers),
-        ("entries", revived.entries, found.read.entries),
-        ("staged or pending addresses", seen.held_count, found.read.held),
+        ("containers", revived.containers, confirmed.read.containers),
+        ("entries", revived.entries, confirmed.read.entries),
+        ("staged or pending addresses", seen.held_count, confirmed.read.held),
     )
-    for what, expected, read in complete:
+    for unit, expected, read in complete:
         if expected != read:
             raise IncompleteRead(
-                f"to confirm, {expected} {what} were expected and {read} were read",
+                f"to confirm, {expected} {unit} were expected and {read} were read",
                 hint="nothing was deleted; apply it again",
             )
-    return found.parts
+    return confirmed.parts
 
 
 def _known_containers(context: ApplyContext) -> list[Part]:
-    """The containers that the plan has read."""
+    """Containers read by the plan."""
     return [file.part for file in context.basis.document.containers]

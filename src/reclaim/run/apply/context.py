@@ -1,4 +1,4 @@
-"""The context of an apply: the store under its lock, the plan, and how it is applied."""
+"""The context of an apply: the locked store, the plan, and the options."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from reclaim.engine.base import Engine
 from reclaim.engine.tasks.parts import Opener, Place
 from reclaim.ids import new_uid
-from reclaim.run.apply.admission import exclude_options
 from reclaim.run.apply.exclusion import Exclusion
+from reclaim.run.apply.preconditions import exclude_options
 from reclaim.run.apply.trust import Basis
 from reclaim.run.plan.checks import check_clock
 from reclaim.run.plan.plan_document import PlanDocument
@@ -25,26 +25,26 @@ from reclaim.stores.observation import Observation, ObserveRequest
 
 @dataclass(frozen=True, slots=True)
 class ApplyContext:
-    """The subject of one apply; nothing of it changes on the way."""
+    """Inputs of an apply. Immutable."""
 
     store: Store
     held: Held
-    """The store under its lock."""
+    """The store, locked."""
     engine: Engine
     place: Place
-    """Where the plan is."""
+    """Folder of the plan."""
     own: Place
-    """The folder of this apply, in the place of the plan."""
+    """Folder of this apply, below the plan."""
     planned: PlanDocument
-    """The plan as somebody has seen it."""
+    """The plan as reviewed."""
     basis: Basis
-    """The decisions by which objects are taken, and those objects."""
+    """Decisions to apply, with the candidates."""
     exclusion: Exclusion | None
     removal: Removal
     watcher: Watcher
     opener: Opener
     earlier: RunRecord | None
-    """The record that earlier applies of the plan have left."""
+    """Record left by earlier applies of the plan."""
 
     @property
     def run(self) -> str:
@@ -52,42 +52,43 @@ class ApplyContext:
 
     @property
     def storage(self) -> Storage:
-        """The storage of the plan."""
+        """Storage of the plan."""
         return self.opener(self.place.url)
 
     @property
     def work(self) -> Place:
-        """The folder for files that nobody needs after this apply."""
+        """Folder for temporary files of this apply."""
         return self.own.below("work")
 
     @property
     def begun(self) -> bool:
-        """Whether an earlier apply may have taken something, even if this one does not get so
-        far."""
+        """Whether an earlier apply may have deleted objects, even if this apply stops before
+        that."""
         return self.earlier is not None and self.earlier.phase != Phase.STOPPED
 
     @property
     def globs(self) -> Sequence[str]:
-        """The globs of paths that a person leaves out."""
+        """Globs of excluded paths."""
         return () if self.exclusion is None else self.exclusion.globs
 
     @property
     def command(self) -> str:
-        """The command that goes on with this run."""
+        """Command to continue this run."""
         words = ("reclaim apply", str(self.place), exclude_options(self.globs))
         return " ".join(filter(None, words))
 
     def check_clock(self) -> None:
-        """Refuse a clock that cannot be believed.
+        """Refuse an untrustworthy clock.
 
-        The plan may lie elsewhere, so it is the store's own storage that is asked.
+        The clock is compared with the store's own storage, because the plan may be stored
+        elsewhere.
         """
         place = Place(*self.store.place(self.run)).below("work")
         check_clock(self.store, self.store.storage, place)
 
     @property
     def roots(self) -> RootRequest:
-        """The request for the roots of the store."""
+        """Request for the roots of the store."""
         return RootRequest(
             self.store,
             self.engine,
@@ -99,11 +100,11 @@ class ApplyContext:
         )
 
     def observe(self) -> Observation:
-        """The roots as they are now, if the lock is still held."""
+        """Read all roots, if the lock is still held."""
         return hold_roots(self.observe_store(), self.roots)
 
     def observe_store(self) -> Observation:
-        """The roots that the store itself reports, if the lock is still held."""
+        """Read the roots reported by the store itself, if the lock is still held."""
         self.held.lock.check()
         return self.store.observe(
             ObserveRequest(

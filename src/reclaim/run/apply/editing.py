@@ -1,8 +1,7 @@
-"""The edit of the history by an apply: what expires is taken out of it, by the plan and as it
-stands.
+"""History edits of an apply: remove expired snapshots, by the plan and the current history.
 
-Until the promotion an end of any kind takes the edit back. That of the store's own library nobody
-can take back: what it took out and nobody has reviewed is spared.
+If the run stops before the promotion, the edit is rolled back. Edits by the store's own library
+cannot be rolled back: snapshots it removed without review are spared.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from reclaim.run.apply.context import ApplyContext
 from reclaim.run.expire.edit_counts import count_edit
 from reclaim.run.expire.library_edit import edit_by_library
 from reclaim.run.expire.library_notes import LibraryNotes
-from reclaim.run.expire.reviewed_edit import EditAgain, ReviewedEdit, make_edit
+from reclaim.run.expire.reviewed_edit import CurrentEdit, ReviewedEdit, make_edit
 from reclaim.run.plan.decide import KEEPS_ALL, Decided, decide_seen
 from reclaim.run.plan.plan_document import LibraryEdit
 from reclaim.run.plan.plan_snapshots import PlannedSnapshots
@@ -28,7 +27,7 @@ from reclaim.stores.observation import Observation
 
 
 class Editing:
-    """The edit of one apply, made and, if the run stops, taken back."""
+    """Edit of the history in a single apply, rolled back if the run stops."""
 
     def __init__(self, context: ApplyContext, writer: RecordWriter) -> None:
         self._context = context
@@ -41,11 +40,11 @@ class Editing:
         self._edited = False
 
     def has_edited(self) -> bool:
-        """Whether history is edited by this apply, or may be, and that was not taken back."""
+        """Whether this apply has edited the history, or may have, and the edit stands."""
         return self._edited or self._library_notes.edited
 
     def edit(self, decided: PlannedSnapshots) -> EditCounts:
-        """Take out of the history what expires; returns the size of the edit, which is noted."""
+        """Remove expired snapshots from the history; return and record the size of the edit."""
         policy = parse_policy(self._document.rules, source="the plan's policy")
         if policy.empty or self._context.store.deleted:
             counts = NO_EDIT
@@ -57,13 +56,13 @@ class Editing:
         return counts
 
     def _edit_by_library(
-        self, policy: Policy, decided: PlannedSnapshots, asked: LibraryEdit
+        self, policy: Policy, decided: PlannedSnapshots, requested: LibraryEdit
     ) -> EditCounts:
         expiration = Expiration(
             policy,
             self._document.read_at,
-            asked.delete_expired_tags,
-            asked.delete_expired_branches,
+            requested.delete_expired_tags,
+            requested.delete_expired_branches,
         )
         context = self._context
         return edit_by_library(
@@ -75,8 +74,8 @@ class Editing:
         if self._context.begun and not self._writer.record.promoted:
             self._roll_own_edit_back(held)
 
-        def make(again: EditAgain, seen: HistorySeen) -> bool:
-            # An error need not mean that it was not saved.
+        def make(again: CurrentEdit, seen: HistorySeen) -> bool:
+            # The edit may be saved despite an error.
             self._edited = not self._writer.record.promoted
             return held.edit_history(again.edit.reparent, again.edit.delete_refs, seen)
 
@@ -92,26 +91,26 @@ class Editing:
         return count_edit(again.edit, again.released)
 
     def _limit(self) -> Mapping[str, SnapshotId]:
-        """The refs that the plan is narrowed to, with the snapshots that they pointed to."""
+        """Refs selected by the plan, with their planned snapshots."""
         section = self._document.history_only
         refs = {} if section is None else section.refs
         return {name: SnapshotId(tip) for name, tip in refs.items()}
 
     def _roll_own_edit_back(self, held: EditsHistory) -> None:
-        """Take back the edit of an apply that died: it would hide from the rules what it took."""
+        """Roll back the edit of an interrupted apply, which would hide snapshots from the rules."""
         if held.roll_back() is None:
             self._writer.replace(phase=Phase.PROMOTED)
         else:
             self._writer.replace_edit(counts=NO_EDIT)
 
-    # What the library did, as it is seen
+    # Edits by the library
 
     def spare(self, seen: Observation, now: Decided) -> Decided:
-        """The decisions as of now, sparing what the store's library took out beyond the plan, or
-        beyond what was predicted when it was asked.
+        """Return the current decisions, sparing snapshots the library removed beyond the plan or
+        beyond its prediction.
 
-        Nobody has reviewed that. It stays, with all that it needs, until a later plan names it; for
-        as long as it is not condemned, somebody may name it too.
+        Nobody has reviewed their removal. They stay, with all objects they need, until a later plan
+        names them. Until they are condemned, a new ref may point to them.
         """
         if self._library_edit is None or self._context.store.deleted:
             return now
@@ -119,38 +118,37 @@ class Editing:
         return decide_seen(KEEPS_ALL, seen, spared=self._unplanned) if self._unplanned else now
 
     def compare(self, decided: PlannedSnapshots, now: Decided) -> None:
-        """Note where the store's library did less than the plan says, and where more."""
+        """Record the differences between the library's edit and the plan."""
         if self._library_edit is not None:
-            spared = sum(1 for one in decided.dead if one in now.live)
-            # By the plan these get out of reach, and stay all the same.
+            spared = sum(1 for snapshot in decided.dead if snapshot in now.live)
+            # The plan releases these snapshots without deleting them.
             left = decided.live & decided.released
             self._writer.replace_edit(unplanned=len(self._unplanned - left), spared=spared)
             self._library_notes.note_unplanned(self._unplanned)
 
-    # The end of a run that stops
+    # Interrupted runs
 
-    def take_back(self, phase: Phase) -> Phase:
-        """Take the edit of a run that stops back, unless it has promoted; returns the phase of the
-        run then, which would be ``phase`` without an edit."""
+    def roll_back(self, phase: Phase) -> Phase:
+        """Roll back the edit of a run that stops, unless it has promoted. Return the phase of the
+        run after that; ``phase`` if there was no edit."""
         may_have_edited = not self._context.store.deleted and not self._library_edit
         if not self._writer.record.promoted and may_have_edited:
-            phase = self._roll_back(phase)
+            phase = self._roll_back_edit(phase)
         if self._promises_library_edit():
-            # Nobody can take that edit back: for as long as the run can be finished or undone, it
-            # promises what the library released.
+            # The edit is permanent. While the run can be finished or undone, it promises the
+            # snapshots released by the library.
             return Phase.STARTED
         return phase
 
-    def _roll_back(self, phase: Phase) -> Phase:
-        """Roll back what this run has edited. The store knows whether what is not known here was
-        saved."""
+    def _roll_back_edit(self, phase: Phase) -> Phase:
+        """Roll back edits of this run. The store knows whether an uncertain edit was saved."""
         held, writer = self._context.held, self._writer
         if not isinstance(held, EditsHistory):
             return phase
         try:
             left = held.roll_back()
         except Exception:
-            # Left as started, it is rolled back by whoever has the lock next.
+            # A run in phase "started" is rolled back by the next holder of the lock.
             return writer.record.phase if self._edited or self._context.begun else phase
         if left is None:
             writer.may_have_promoted = True
@@ -167,8 +165,8 @@ class Editing:
         return Phase.STOPPED
 
     def _promises_library_edit(self) -> bool:
-        """Whether a library has edited for this run, which was to set objects aside and has not
-        come so far."""
+        """Whether a library edited the history for this run before its objects were in
+        quarantine."""
         record = self._writer.record
         edited = record.edit.by_library and record.phase is Phase.STARTED
         return edited and self._context.removal.name is not None

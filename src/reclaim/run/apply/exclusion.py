@@ -1,11 +1,11 @@
-"""Exclusion: objects that a person leaves out of an apply. They stay, and are planned again.
+"""Exclusion: objects a user excludes from an apply. They stay, and later plans list them again.
 
-Only objects are left out. Commits go as the plan says: one of which an object stays is as unusable
-as if all were gone, until an undo brings back the rest. Where snapshots are of no use without
-others, those that are left out stay live, with all that they need (decision 0039).
+Only objects can be excluded. Commits go as planned: a commit with a single remaining object is as
+unusable as an empty commit, until an undo restores the rest. In stores whose snapshots depend on
+others, excluded snapshots stay live with all their dependencies (decision 0039).
 
-When its commits are gone, nothing but the list of who left it out tells the path of an object. So
-an exclusion reads the lists of earlier runs: the same glob leaves out the same objects.
+After its commits are gone, the path of an object is recorded only in the list of the exclusion. So
+an exclusion reads the lists of earlier runs, and the same glob excludes the same objects.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from reclaim.stores.abilities import NeedsOtherSnapshots
 from reclaim.stores.base import Store
 
 FOLDER = "excluded"
-"""The folder of an apply with the list of what was left out."""
+"""Folder of an apply with its list of excluded objects."""
 FILES = "excluded.json"
-"""The file of an apply that names the files of that list."""
+"""File of an apply that names the files of the list."""
 LATEST_RUNS = 100
-"""How many of the runs that left something out are asked for paths, the newest first."""
+"""Number of runs with exclusions to read paths from, newest first."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Exclusion:
-    """The candidates that a person leaves out, and those that are left to go."""
+    """Candidates divided by globs."""
 
     globs: Sequence[str]
     included: Sequence[Part]
     excluded: Sequence[Part]
     needing: Sequence[str] = ()
-    """Addresses of what was left out, where snapshots need others."""
+    """Addresses of excluded snapshots, in stores whose snapshots depend on others."""
 
 
 def exclude(
@@ -60,8 +60,8 @@ def exclude(
     opener: Opener,
     paths: Sequence[Part] = (),
 ) -> Exclusion:
-    """Leave candidates out by globs. A glob that matches none of the plan is refused: what it was
-    meant to keep would go. ``paths`` has further paths of the candidates."""
+    """Exclude candidates by globs. Refuse a glob without a match, because the objects it was meant
+    for would be deleted. ``paths`` has further paths of the candidates."""
     earlier = [*paths, *_find_earlier(store, own, opener)]
     request = ExcludeRequest(
         candidates, globs, own.below("work").below("included"), own.below(FOLDER), earlier
@@ -73,22 +73,22 @@ def exclude(
         if not damaged:
             raise
         raise PlanRefused(
-            f"the list of what an earlier run left out is damaged: {error.message}",
-            hint=f"nothing was changed; restore {damaged[0]}, or remove it: then what only it has "
-            "a path of is not left out by its path",
+            f"the list of objects excluded by an earlier run is damaged: {error.message}",
+            hint=f"nothing was changed; restore {damaged[0]}, or remove it: objects whose paths "
+            "are listed only there are then not excluded by path",
         ) from error
     idle = [glob for glob, count in zip(globs, split.matches, strict=True) if not count]
     if idle:
         raise PlanRefused(
             f"--exclude {idle[0]!r} matches no object of the plan",
-            hint="nothing was changed; see the addresses and paths with `reclaim show PLAN "
-            "--objects`, or leave it out",
+            hint="nothing was changed; list addresses and paths with `reclaim show PLAN "
+            "--objects`, or drop the option",
             exclude=idle,
         )
     expected, read = _rows(candidates), _rows(split.included) + _rows(split.excluded)
     if expected != read:
         raise IncompleteRead(
-            f"the plan lists {expected} objects, and {read} were read to leave some out",
+            f"the plan lists {expected} objects, but {read} were read for the exclusion",
             hint="nothing was changed; apply it again",
         )
     needing: list[str] = []
@@ -101,13 +101,13 @@ def exclude(
 
 
 def write_files(storage: Storage, own: Place, parts: Sequence[Part]) -> None:
-    """Name the files with what an apply left out, for the exclusions of later runs."""
+    """Write the names of the files with excluded objects, for exclusions of later runs."""
     storage.put(own.at(FILES), encode([(part, Outcome()) for part in parts]))
     storage.flush([*(part.address for part in parts), own.at(FILES)])
 
 
 def _find_earlier(store: Store, own: Place, opener: Opener) -> Iterator[Part]:
-    """The files with what earlier runs left out, in the storage of this apply."""
+    """Files listing the objects excluded by earlier runs, in the storage of this apply."""
     leaving = (run for run in store.runs() if run.left_out.place)
     for run in islice(leaving, LATEST_RUNS):
         listed = _read_files(run, opener)
@@ -119,7 +119,9 @@ def _find_earlier(store: Store, own: Place, opener: Opener) -> Iterator[Part]:
             try:
                 storage.head(part.address)
             except NotFound:
-                log.warning("%s, with what run %s left out, is gone", part.address, run.id)
+                log.warning(
+                    "%s, with the objects excluded by run %s, is missing", part.address, run.id
+                )
                 continue
             if place.url == own.url:
                 yield part
@@ -129,7 +131,7 @@ def _find_earlier(store: Store, own: Place, opener: Opener) -> Iterator[Part]:
 
 
 def _read_files(run: RunRecord, opener: Opener) -> tuple[Place, Sequence[Part]] | None:
-    """The files with what a run left out, and where; None if its plan is not there any more."""
+    """Files listing the objects excluded by a run, and their folder; None if its plan is gone."""
     try:
         place, planned = plan_file.find_run(opener(run.place), run.place)
         # Its folder has the id of the apply.
@@ -140,7 +142,7 @@ def _read_files(run: RunRecord, opener: Opener) -> tuple[Place, Sequence[Part]] 
             return own, [part for part, _ in decode(body, own.at(FILES))]
     except (NotFound, Refused, Corrupt, StorageDenied, IndexError) as error:
         log.warning(
-            "what run %s left out cannot be read, and is left out again only by address: %s",
+            "cannot read the objects excluded by run %s; they are excluded only by address: %s",
             run.id,
             error,
         )

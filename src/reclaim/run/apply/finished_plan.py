@@ -1,4 +1,4 @@
-"""Plans that leave nothing to do: empty ones, and those that were applied to their end."""
+"""Plans that need no apply: empty plans, and plans already applied."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from datetime import datetime
 from reclaim.engine.tasks.deleting import DELETED, FAILED, MISSING, Outcome
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.engine.tasks.quarantine import QUARANTINED
-from reclaim.run.apply.admission import check_begun, check_plan
 from reclaim.run.apply.applied import Applied
+from reclaim.run.apply.preconditions import check_begun, check_plan
 from reclaim.run.apply.trust import is_trusted
 from reclaim.run.plan import plan_snapshots
 from reclaim.run.plan.plan_document import PlanDocument
@@ -22,17 +22,17 @@ from reclaim.stores.base import Store
 
 @dataclass(frozen=True, slots=True)
 class FinishedPlan:
-    """The result of a plan that needs no engine."""
+    """Result of a plan that needs no engine."""
 
     applied: Applied
     finished_at: datetime | None = None
-    """When an earlier apply finished; None for an empty plan, or if that was not recorded."""
+    """End of the earlier apply; None for an empty plan, or if it was not recorded."""
     before: bool = False
-    """Whether an earlier apply did it."""
+    """Whether an earlier apply finished the plan."""
 
 
 def is_empty(planned: PlanDocument, place: Place, opener: Opener = open_storage) -> bool:
-    """Whether a plan deletes nothing and leaves the history as it is."""
+    """Whether a plan deletes nothing and leaves the history unchanged."""
     if planned.candidates or planned.deleted_refs:
         return False
     if planned.dead and planned.history_only is None:
@@ -40,7 +40,7 @@ def is_empty(planned: PlanDocument, place: Place, opener: Opener = open_storage)
     return not plan_snapshots.read(opener(place.url), planned.snapshots.part).reparent
 
 
-def settle_plan(
+def finish_without_apply(
     store: Store,
     place: Place,
     planned: PlanDocument,
@@ -49,8 +49,8 @@ def settle_plan(
     removal: Removal,
     exclude: Sequence[str],
 ) -> FinishedPlan | None:
-    """The result of a plan that leaves nothing to do, without an engine and a lock; None if there
-    may be something. An empty plan is recorded as a run that is done."""
+    """Return the result of a plan that needs no apply, without an engine and a lock; None if an
+    apply may have work to do. An empty plan is recorded as a finished run."""
     check_plan(planned, store)
     removal.check(store, planned)
     trusted = is_trusted(store, planned, digest)
@@ -78,21 +78,21 @@ def settle_plan(
 
 
 def _leaves_nothing(run: RunRecord, exclude: Sequence[str]) -> bool:
-    """Whether another apply of the plan of a run has nothing to do."""
+    """Whether another apply of the run's plan has nothing to do."""
     if run.phase is not Phase.DONE:
         return False
     if run.quarantine is not None:
-        # Another apply starts the window anew, and finds again what damaged lists do not tell.
+        # Another apply restarts the quarantine, and finds objects missing from damaged lists.
         return False
     if run.counts.dropped or run.edit.spared:
-        # What was live then, or was only compared, may go now.
+        # Objects that were live then may be deletable now.
         return False
-    # An apply without these globs takes what was left out.
+    # An apply without these globs deletes the excluded objects.
     return not run.left_out.objects or set(run.left_out.globs) == set(exclude)
 
 
 def applied_by(run: RunRecord, store: Store, place: Place) -> Applied:
-    """The result of a finished run, by its record."""
+    """Return the result of a finished run, from its record."""
     counts = run.counts
     taken = QUARANTINED if run.quarantine else DELETED
     outcome = Outcome(

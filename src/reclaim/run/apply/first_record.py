@@ -1,4 +1,4 @@
-"""The record of an apply as it begins, with the parts that earlier applies of its plan left."""
+"""The record of an apply at its start, with the results of earlier applies of its plan."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from reclaim.run_record import (
 
 
 def first_record(context: ApplyContext) -> RunRecord:
-    """The record that an apply begins with.
+    """Return the record an apply begins with.
 
-    A window that an earlier apply promised is not shortened, also if it came to nothing.
+    A quarantine promised by an earlier apply is not shortened, even if no object was moved.
     """
     earlier, planned = context.earlier, context.planned
     now = context.store.clock.now()
@@ -28,13 +28,13 @@ def first_record(context: ApplyContext) -> RunRecord:
         planned.run,
         planned.run_kind,
         Phase.STARTED,
-        # By the times of edits an undo tells which of them lie above another.
+        # An undo orders edits by these times.
         planned.started_at if planned.history_only is None else now,
         str(context.place),
         promised=context.removal.quarantine(now, _promised(earlier)),
         plan=planned.digest,
         vouched=not context.basis.compared,
-        # From the start: who goes on with this run must leave out the same.
+        # From the start: whoever continues this run must exclude the same objects.
         left_out=LeftOut(tuple(context.globs)) if context.exclusion else NOTHING_LEFT_OUT,
     )
     if earlier is None:
@@ -57,7 +57,7 @@ def first_record(context: ApplyContext) -> RunRecord:
         intended=earlier.intended,
         counts=RunCounts(condemned=earlier.counts.condemned, collected=earlier.counts.collected),
         edit=replace(edit, counts=earlier.edit.counts),
-        # What is taken now as well, the next run does not find any more.
+        # The next run no longer finds the objects deleted by this apply.
         checkpoint=earlier.checkpoint,
         lifecycle=_left_for_next(earlier.lifecycle),
     )
@@ -70,5 +70,5 @@ def _left_for_next(lifecycle: RecordedLifecycle | None) -> RecordedLifecycle | N
 
 
 def _promised(earlier: RunRecord | None) -> Quarantine | None:
-    """The quarantine that an earlier apply of the plan was made with, whatever came of it."""
+    """The quarantine of an earlier apply of the plan, with or without objects."""
     return None if earlier is None else earlier.promised

@@ -1,8 +1,7 @@
-"""Applying a plan that edits the history and deletes nothing.
+"""Applying a plan that edits the history and deletes no objects.
 
-Nothing is condemned and nothing is swept, so no engine is needed. The edit is provisional until the
-run is recorded as done: an end of any kind takes it back, or leaves that to whoever has the lock
-next.
+Nothing is condemned or swept, so no engine is needed. The edit is provisional until the run is
+recorded as done: an interrupted edit is rolled back, at the latest by the next holder of the lock.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from reclaim.run_record import Phase
 
 
 class HistoryApplying(Applying):
-    """One apply of such a plan."""
+    """Apply of a history plan."""
 
     def __init__(self, context: ApplyContext) -> None:
         super().__init__(context)
@@ -28,7 +27,7 @@ class HistoryApplying(Applying):
         decided = self._check()
         with self._stages.stage("expire") as expiring:
             expiring.facts["edited"] = self._editing.edit(decided).reparented
-            # What the store's library took away with it, and that nobody has condemned.
+            # Marks by the store's library are dropped: nobody has condemned these snapshots.
             self._context.held.abandon()
         with self._stages.stage("record"):
             applied = self._result()
@@ -38,15 +37,15 @@ class HistoryApplying(Applying):
     def _has_changed(self) -> bool:
         return self._editing.has_edited()
 
-    def _take_back(self) -> Phase:
+    def _roll_back(self) -> Phase:
         if self._record.phase is Phase.DONE:
-            # The edit stands if that was recorded, which an error need not tell.
+            # The record may be saved despite an error. Then the edit stands.
             return Phase.DONE
-        return self._editing.take_back(Phase.STOPPED)
+        return self._editing.roll_back(Phase.STOPPED)
 
     def _check(self) -> PlannedSnapshots:
-        """The decisions of the plan about snapshots; refused unless they are what its summary
-        says, or if the store must not be changed."""
+        """Return the plan's decisions about snapshots. Refuse decisions that differ from the plan's
+        summary, and a store that must not be changed."""
         context = self._context
         with self._stages.stage("check"):
             context.check_clock()

@@ -1,4 +1,4 @@
-"""Limits to what a plan may take, given by whoever applies it."""
+"""Limits on the size of a plan, given to an apply."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ from reclaim.run.plan.plan_document import PlanDocument
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most objects and bytes that a plan may take; None for any number."""
+    """Maximum number of objects and bytes in a plan; None for no limit."""
 
     objects: int | None = None
     size: int | None = None
 
     def check(self, planned: PlanDocument, *, hint: str) -> None:
-        """Refuse a plan that takes more. What is left out by globs counts: a limit is about what
-        was planned."""
+        """Refuse a larger plan. Excluded objects count: the limit applies to the plan as made."""
         limits = (
             ("--max-objects", self.objects, planned.candidates, "objects"),
             ("--max-bytes", self.size, planned.candidate_bytes, "bytes"),
         )
-        for option, most, count, unit in limits:
-            if most is not None and count > most:
+        for option, limit, count, unit in limits:
+            if limit is not None and count > limit:
                 raise TooMuch(
-                    f"the plan takes {count} {unit}, more than the {most} that {option} allows",
+                    f"the plan would delete {count} {unit}, more than {option} {limit} allows",
                     hint=hint,
                     candidates=planned.candidates,
                     bytes=planned.candidate_bytes,
@@ -37,7 +36,7 @@ NO_LIMITS = Limits()
 
 
 def review_hint(place: Place) -> str:
-    """What to do about a plan beyond the limits, which stays."""
+    """Hint for a plan beyond the limits, which is kept."""
     return (
         f"nothing was changed; review the plan: reclaim show {place}, then apply it, or allow more"
     )

@@ -1,7 +1,7 @@
-"""Doctor: whether stores and their storage are fit for collecting, one finding at a time.
+"""Doctor: check stores and their storage before collections, as a sequence of findings.
 
-It changes nothing but for a probe that it writes and removes. A *problem* is what a run would stop
-at, or data that is missing; a *warning* is worth a look.
+Read-only, except for a probe object. A *problem* would stop a run, or is missing data; a *warning*
+needs attention.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from reclaim.errors import ClockSkew, ReclaimError
 from reclaim.ids import new_uid, short
 from reclaim.policy import unmatched_rules
 from reclaim.run.doctor import environment
-from reclaim.run.doctor.last_run import find_last, find_lateness
+from reclaim.run.doctor.last_run import find_last, find_overdue
 from reclaim.run.plan.stored_policy import find_stored
 from reclaim.run.purge.orphans import find_orphans
-from reclaim.run.roots.cut_off import can_be_given_up, find_cut_off
+from reclaim.run.roots.interrupted_runs import can_be_given_up, find_interrupted
 from reclaim.run.roots.promises import unreadable_record
 from reclaim.run_record import COLLECT, Action, RunRecord
 from reclaim.storage import Storage
 from reclaim.stores.abilities import Examines, ShowsHistory
 from reclaim.stores.base import Store
-from reclaim.stores.findings import Advance, Finding, Level, failed, some
+from reclaim.stores.findings import Advance, Finding, Level, abbreviate, failed
 from reclaim.stores.registry import find_all, name_of
 
 
 def examine_machine() -> Iterator[Finding]:
-    """Java and Spark, without starting either."""
+    """Check for Java and Spark, without starting either."""
     java, spark = environment.java(), environment.spark()
     if java is None:
         yield Finding(
@@ -63,9 +63,9 @@ def examine_machine() -> Iterator[Finding]:
 def examine(
     catalog: Catalog, clock: Clock, *, deep: bool = False, advance: Advance | None = None
 ) -> Iterator[Finding]:
-    """Everything about an opened catalog. ``deep`` reads all containers and lists all data.
+    """Examine an opened catalog. ``deep`` reads all containers and lists all data.
 
-    With ``advance``, which is told of each object, the bytes of all live data are read as well.
+    With ``advance``, called for each object, the bytes of all live data are read as well.
     """
     version = migrations.newest()
     yield Finding(Level.OK, "database", f"{catalog.database_name}, schema version {version}")
@@ -80,7 +80,7 @@ def examine(
 def examine_store(
     store: Store, *, deep: bool = False, advance: Advance | None = None
 ) -> Iterator[Finding]:
-    """Everything about a store that is not of the catalog."""
+    """Examine a store outside the catalog."""
     try:
         store.check()
     except ReclaimError as error:
@@ -93,7 +93,7 @@ def examine_store(
 
 
 def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
-    """Findings inside a store, as any store tells them, and as this kind does."""
+    """Findings inside a store: common to all stores, and specific to its kind."""
     try:
         if isinstance(store, Examines):
             yield from store.findings(deep=deep, advance=advance)
@@ -110,14 +110,14 @@ def _inside(store: Store, *, deep: bool, advance: Advance | None) -> Iterator[Fi
 def _leases(store: Store, name: str, named: str) -> Iterator[Finding]:
     lapsed = [lease for lease, is_valid in store.leases() if not is_valid]
     if lapsed:
-        holders = some(sorted({lease.holder for lease in lapsed}))
+        holders = abbreviate(sorted({lease.holder for lease in lapsed}))
         hint = f"their holders have died; see `reclaim lease list {named}`"
         sentence = f"{len(lapsed)} leases have lapsed: {holders}"
         yield Finding(Level.WARNING, "leases", sentence, hint, name)
 
 
 def _policy(store: Store) -> Iterator[Finding]:
-    """The policy that is stored with a store; one that cannot be read stops its runs."""
+    """Policy stored with a store. An unreadable policy stops its runs."""
     try:
         stored = find_stored(store)
         if stored is None:
@@ -125,7 +125,7 @@ def _policy(store: Store) -> Iterator[Finding]:
         if stored.policy.matches and isinstance(store, ShowsHistory):
             unmatched = unmatched_rules(stored.policy, store.current_history().refs)
             if unmatched:
-                globs = some([match.glob for match in unmatched])
+                globs = abbreviate([match.glob for match in unmatched])
                 hint = "see `reclaim policy validate`; correct the name, or make the ref"
                 sentence = f"rules of the stored policy match no ref: {globs}"
                 yield Finding(Level.WARNING, "policy", sentence, hint, store.name)
@@ -137,14 +137,14 @@ def _policy(store: Store) -> Iterator[Finding]:
 
 
 def _unreadable_records(store: Store) -> Iterator[Finding]:
-    """The records of runs that cannot be read: every plan is refused until they can."""
+    """Unreadable run records. Each stops every plan."""
     for run in store.runs():
         if not run.allows(Action.ANOTHER):
             yield failed("records", unreadable_record(run), store.name)
 
 
 def _lock(store: Store) -> Iterator[Finding]:
-    """The lock, if it is held, and whether its holder is known to have died."""
+    """Lock, if held, and whether its holder is known to have died."""
     lock = store.lock_state()
     if lock is None:
         return
@@ -160,7 +160,7 @@ def _lock(store: Store) -> Iterator[Finding]:
 
 
 def _runs(store: Store) -> Finding:
-    """Whether runs come to their ends, and often enough."""
+    """Whether runs finish, and often enough."""
     named = name_of(store.kind, store.name, store.uid)
     collects = [run for run in store.runs() if run.kind == COLLECT]
     newest = collects[0] if collects else None
@@ -168,24 +168,25 @@ def _runs(store: Store) -> Finding:
     lock = store.lock_state()
     at_work = lock is not None and lock.why_not_released()
     if purging and not at_work:
-        sentence = f"a purge of what run {purging[0]} moved to quarantine was begun, not finished"
-        hint = f"finish it: reclaim purge {named} --run {short(purging[0])}"
+        name = short(purging[0])
+        sentence = f"the purge of the quarantine of run {name} is unfinished"
+        hint = f"finish it: reclaim purge {named} --run {name}"
         return Finding(Level.WARNING, "runs", sentence, hint, store.name)
     unfinished = [newest] if newest and newest.unfinished else []
-    # Lifecycle runs that were cut off stay unfinished beside later runs.
-    unfinished += find_cut_off(store)
+    # Interrupted lifecycle runs stay unfinished next to later runs.
+    unfinished += find_interrupted(store)
     if unfinished and not at_work:
         return _unfinished(store, unfinished[0])
     done = find_last(collects)
-    if (late := find_lateness(store, collects)) is not None:
-        said, hint = late
-        return Finding(Level.WARNING, "runs", said, hint, store.name)
-    said = f"last collected {done:%F}" if done else "never collected; the store is new"
-    return Finding(Level.OK, "runs", said, "", store.name)
+    if (overdue := find_overdue(store, collects)) is not None:
+        sentence, hint = overdue
+        return Finding(Level.WARNING, "runs", sentence, hint, store.name)
+    sentence = f"last collected {done:%F}" if done else "never collected; the store is new"
+    return Finding(Level.OK, "runs", sentence, "", store.name)
 
 
 def _unfinished(store: Store, run: RunRecord) -> Finding:
-    """A run that did not come to its end, and how to finish it."""
+    """Unfinished run, with the command to finish it."""
     named = name_of(store.kind, store.name, store.uid)
     where = "" if named == store.name else f" --store {named}"
     name = short(run.id)
@@ -203,23 +204,23 @@ def _unfinished(store: Store, run: RunRecord) -> Finding:
 
 
 def _orphans(store: Store) -> Iterator[Finding]:
-    """Objects in quarantine that no command would ever touch."""
+    """Quarantined objects no command handles."""
     for left in find_orphans(store):
         sentence = (
-            f"{left.objects} objects ({left.bytes} bytes) lie in the quarantine of run {left.run}, "
-            f"which is {left.state}: no command brings them back or purges them"
+            f"{left.objects} objects ({left.bytes} bytes) are in the quarantine of run {left.run}, "
+            f"which is {left.state}: no command restores or purges them"
         )
         folder = store.format.quarantine_path(left.run)
-        hint = f"look at what they are, and remove them if nobody needs them: {folder}"
+        hint = f"inspect them, and delete them if they are not needed: {folder}"
         yield Finding(Level.WARNING, "quarantine", sentence, hint, store.name)
 
 
 def _permissions(catalog: Catalog) -> Iterator[Finding]:
-    """A database in a file is as private as the file; who can read it can read all names."""
+    """File permissions of a database: anybody who can read the file can read all names."""
     files = catalog.database_files
     open_to_others = [str(file) for file in files if file.stat().st_mode & 0o077]
     if open_to_others:
-        sentence = f"users other than the owner can read or write {some(open_to_others)}"
+        sentence = f"users other than the owner can read or write {abbreviate(open_to_others)}"
         hint = f"if that is not intended: chmod 600 {shlex.join(open_to_others)}"
         yield Finding(Level.WARNING, "permissions", sentence, hint)
     elif files:
@@ -227,14 +228,14 @@ def _permissions(catalog: Catalog) -> Iterator[Finding]:
 
 
 def _home(catalog: Catalog) -> Finding:
-    """Whether a copy of the database could be told from it."""
+    """Whether a copy of the database would be noticed."""
     try:
         catalog.home.check()
     except ReclaimError as error:
         return failed("home", error)
     if catalog.home.identity() is None:
         hint = "let the account of the catalog execute pg_control_system()"
-        sentence = "the database does not tell its identity, so a copy of it may go unnoticed"
+        sentence = "the database does not report its identity, so a copy may go unnoticed"
         return Finding(Level.SKIPPED, "home", sentence, hint)
     return Finding(Level.OK, "home", "this database is the one that may collect in the storage")
 
@@ -242,17 +243,19 @@ def _home(catalog: Catalog) -> Finding:
 def _storage(storage: Storage, clock: Clock, *, probe: str) -> Iterator[Finding]:
     try:
         storage.put(probe, b"")
-        told = storage.head(probe).last_modified
+        storage_time = storage.head(probe).last_modified
         now = clock.now()
         storage.delete(probe)
     except ReclaimError as error:
         yield failed("storage", error)
         return
     yield Finding(Level.OK, "storage", f"{storage.url} can be written, read and deleted from")
-    off = abs(told - now)
+    off = abs(storage_time - now)
     if off > SKEW:
-        said = f"this machine's clock says {now:%F %T} UTC and the storage's {told:%F %T} UTC"
-        yield failed("clock", ClockSkew(said, hint="set the clock; no run starts until then"))
+        sentence = (
+            f"this machine's clock says {now:%F %T} UTC and the storage's {storage_time:%F %T} UTC"
+        )
+        yield failed("clock", ClockSkew(sentence, hint="set the clock; no run starts until then"))
     else:
         yield Finding(Level.OK, "clock", f"{off.total_seconds():.0f} s from the storage's")
     yield from _bucket(storage.url)
@@ -261,13 +264,13 @@ def _storage(storage: Storage, clock: Clock, *, probe: str) -> Iterator[Finding]
 def _bucket(url: str) -> Iterator[Finding]:
     if not url.startswith("s3://"):
         return
-    found = environment.kept_by_bucket(url)
-    if found is None:
+    reasons = environment.kept_by_bucket(url)
+    if reasons is None:
         hint = "pip install 'reclaim[s3]', with the right to read the bucket's settings"
         sentence = "cannot tell whether the bucket frees the space of deleted objects"
         yield Finding(Level.SKIPPED, "bucket", sentence, hint)
-    elif found:
+    elif reasons:
         hint = "let a lifecycle rule of the bucket remove old versions"
-        yield Finding(Level.WARNING, "bucket", "; ".join(found), hint)
+        yield Finding(Level.WARNING, "bucket", "; ".join(reasons), hint)
     else:
         yield Finding(Level.OK, "bucket", "neither versioning nor a lock keeps deleted objects")

@@ -1,4 +1,4 @@
-"""The needs of a run beside a store: Java, Spark, a bucket that frees what is deleted."""
+"""Requirements of a run besides a store: Java, Spark, and a bucket that frees deleted space."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ OLDEST_JAVA = 17
 
 
 def java() -> tuple[str, str] | None:
-    """Where Java is and its version ("" if it does not say), without starting it."""
+    """Path and version of Java ("" if unknown), without starting it."""
     home = os.environ.get("JAVA_HOME")
     named = str(Path(home) / "bin" / "java") if home else ""
-    found = named if named and Path(named).exists() else shutil.which("java")
-    if not found:
+    path = named if named and Path(named).exists() else shutil.which("java")
+    if not path:
         return None
-    release = Path(found).resolve().parent.parent / "release"
+    release = Path(path).resolve().parent.parent / "release"
     text = release.read_text(encoding="utf-8") if release.is_file() else ""
-    told = re.search(r'^JAVA_VERSION="([^"]*)"', text, re.MULTILINE)
-    return found, told[1] if told else ""
+    match = re.search(r'^JAVA_VERSION="([^"]*)"', text, re.MULTILINE)
+    return path, match[1] if match else ""
 
 
 def major(java_version: str) -> int:
-    """The first number of a version; 0 if it has none."""
-    told = re.match(r"(?:1\.)?(\d+)", java_version)
-    return int(told[1]) if told else 0
+    """First number of a version; 0 if there is none."""
+    match = re.match(r"(?:1\.)?(\d+)", java_version)
+    return int(match[1]) if match else 0
 
 
 def spark() -> str | None:
-    """The version of PySpark that is installed, without importing it."""
+    """Version of the installed PySpark, without importing it."""
     try:
         return version("pyspark")
     except PackageNotFoundError:
@@ -43,21 +43,21 @@ def spark() -> str | None:
 
 
 def started(session: Any) -> tuple[str, str]:
-    """The versions of Spark and of its Java, from a session that runs."""
+    """Versions of Spark and of its Java, from a running session."""
     query = "SELECT java_method('java.lang.System', 'getProperty', 'java.version') AS java"
     return session.version, session.sql(query).collect()[0]["java"]
 
 
 def kept_by_bucket(url: str) -> list[str] | None:
-    """Why deletes in a bucket free nothing, as sentences; None when that could not be asked."""
+    """Reasons why deletes in a bucket free no space, as sentences; None if unknown."""
     try:
         bucket = open_bucket(url)
         versioning = bucket.versioning()
     except (InvalidInput, StorageUnavailable):
         return None
-    found = []
+    reasons = []
     if versioning:
-        found.append(f"versioning of {bucket.name} is {versioning}: old versions stay")
+        reasons.append(f"versioning of {bucket.name} is {versioning}: old versions stay")
     if bucket.locked():
-        found.append(f"{bucket.name} has an object lock: locked versions cannot be deleted")
-    return found
+        reasons.append(f"{bucket.name} has an object lock: locked versions cannot be deleted")
+    return reasons

@@ -1,4 +1,4 @@
-"""Whether a store is collected often enough: long pauses make long runs, and keep garbage."""
+"""Whether a store is collected often enough: long pauses make long runs and keep garbage."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ TOO_OLD = timedelta(days=30)
 
 
 def find_last(runs: Sequence[RunRecord]) -> datetime | None:
-    """When the last run began that finished, and that takes what nothing reaches.
+    """Start of the last finished run that collects unreferenced objects.
 
-    One by lifecycle rules takes what is too old, and leaves the rest.
+    Lifecycle runs do not count: they delete only expired data.
     """
     collections = (run for run in runs if run.kind == COLLECT and run.lifecycle is None)
     return max((run.started_at for run in collections if run.finished), default=None)
 
 
-def find_lateness(store: Store, runs: Sequence[RunRecord]) -> tuple[str, str] | None:
-    """A sentence on what is late in a store, and a hint; None if its last finished run is young."""
+def find_overdue(store: Store, runs: Sequence[RunRecord]) -> tuple[str, str] | None:
+    """Sentence and hint on an overdue collection; None if the last finished run is recent."""
     done = find_last(runs)
     since = done or getattr(store, "created_at", None)
     if store.deleted or since is None or store.clock.now() - since <= TOO_OLD:

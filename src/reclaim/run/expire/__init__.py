@@ -1,1 +1,1 @@
-"""Expire: edit the history by rules; deletes no bytes."""
+"""Expire: edit the history by rules, without deleting bytes."""

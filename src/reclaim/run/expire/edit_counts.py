@@ -1,4 +1,4 @@
-"""The size of an edit of the history, for results and records of runs."""
+"""The size of a history edit, for results and records of runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ if TYPE_CHECKING:
 
 
 def count_edit(edit: Edit, released: Collection[SnapshotId]) -> EditCounts:
-    """The size of an edit, which takes the ``released`` snapshots out of the history."""
+    """Size of an edit that removes the ``released`` snapshots from history."""
     names = tuple(ref.name for ref in edit.delete_refs)
     return EditCounts(len(edit.reparent), len(released), names)

@@ -1,10 +1,10 @@
-"""Edits of a history that the store's own library makes.
+"""History edits by the store's own library.
 
-A plan predicts what the library will do, so that it can be read; what it is asked for is all that
-can be chosen. An apply predicts again, on the history as it stands, and asks the library only if
-nothing goes by it that the plan did not name. What it did is seen by observing the store again:
-where it did less, more stays; what it did beyond the plan, or beyond that prediction, is spared,
-with all that it needs, until a later plan names it (decision 0037).
+A plan predicts the edit, so that it can be reviewed; only the request can be chosen. An apply
+predicts again from the current history, and calls the library only if the prediction removes no
+unplanned snapshot. The result is read from the store afterwards: if the library removed less, more
+stays; snapshots it removed beyond the plan or the prediction are spared, with all their
+dependencies, until a later plan names them (decision 0037).
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from reclaim.stores.abilities import BY_REF, EditsHistory, Expiration, ExpiresIt
 from reclaim.stores.base import Held, Store
 
 SHOWN = 3
-"""How many of several things a sentence names."""
+"""Number of examples in a message."""
 
 
 def find_library_edit(
     store: Store, policy: Policy, *, delete_expired_tags: bool, delete_expired_branches: bool
 ) -> LibraryEdit | None:
-    """The edit to ask the store's own library for; None if it has no part in it.
+    """Return the edit to request from the store's own library; None if the library is not involved.
 
-    Refused when it cannot be asked for some rule, and nobody else can edit the history.
+    Refuse rules the library cannot express if nobody else can edit the history.
     """
     if policy.empty or store.deleted:
         return None
@@ -43,35 +43,37 @@ def find_library_edit(
             return None
         raise Refused(
             f"{store.kind} stores have no history to expire, or none that Reclaim can edit",
-            hint=f"leave the rules out; unreachable {store.noun}s are collected without any",
+            hint=f"run without rules; unreachable {store.noun}s are collected without them",
         )
     flags = {
         "delete_expired_tags": delete_expired_tags,
         "delete_expired_branches": delete_expired_branches,
     }
-    asked = [*_rules_asked(policy), *(name for name, is_asked in flags.items() if is_asked)]
+    requested = [*_rules_as_text(policy), *(name for name, enabled in flags.items() if enabled)]
     expressible = store.expressible_rules()
-    missing = [one for one in asked if one.split()[0] not in expressible and one not in expressible]
+    missing = [
+        rule for rule in requested if rule.split()[0] not in expressible and rule not in expressible
+    ]
     if not missing:
         return LibraryEdit(**flags)
     if issubclass(store.handle, EditsHistory):
         return None
     raise Refused(
-        f"the library of {store.kind} stores edits their history, and does not support "
+        f"the library of {store.kind} stores edits the history, and does not support "
         f"{', '.join(missing)}",
-        hint=f"use only what it supports: {', '.join(sorted(expressible))}",
+        hint=f"use only supported rules: {', '.join(sorted(expressible))}",
         rules=missing,
     )
 
 
 def check_library(store: Store) -> None:
-    """Refuse to go on with an edit by the store's own library where that is not installed."""
+    """Refuse to continue if the store's own library is not installed."""
     if isinstance(store, ExpiresItself):
         store.check_library()
 
 
-def _rules_asked(policy: Policy) -> Iterator[str]:
-    """Each rule of a policy in its words, with the refs that it is for."""
+def _rules_as_text(policy: Policy) -> Iterator[str]:
+    """Rules of a policy as text, with their refs."""
     if policy.matches:
         yield BY_REF
     for match, rules in policy.matches:
@@ -80,7 +82,7 @@ def _rules_asked(policy: Policy) -> Iterator[str]:
 
 
 def predicting(store: Store, expiration: Expiration) -> Predict:
-    """A prediction of what the library of a store will make of a history."""
+    """Return a function that predicts the library's edit of a history."""
     assert isinstance(store, ExpiresItself)
     library = store
     return lambda history, kept: library.predict_edit(history, kept, expiration)
@@ -93,11 +95,12 @@ def edit_by_library(
     planned: PlannedSnapshots,
     notes: LibraryNotes,
 ) -> EditCounts:
-    """Let the library edit the history; returns the size of the edit, by what was predicted."""
+    """Let the library edit the history; return the predicted size of the edit."""
     if not isinstance(store, ExpiresItself) or not isinstance(held, HeldExpiration):
         raise PlanRefused(
-            f"the plan lets the library of {store.name} edit its history, which it cannot do here",
-            hint="plan it again",
+            f"the plan needs the library of {store.name} to edit its history, which is not "
+            "supported here",
+            hint="make a new plan",
         )
     check_library(store)
     for _ in range(ROUNDS):
@@ -115,7 +118,7 @@ def edit_by_library(
             return count_edit(edit, released)
         notes.unchanged()
     raise OutOfTime(
-        f"refs of {store.name} changed faster than its library could be asked to expire them",
+        f"refs of {store.name} changed faster than its library could expire them",
         hint="nothing was changed; apply it again when fewer branches and tags are being made",
     )
 
@@ -123,15 +126,14 @@ def edit_by_library(
 def _check_reviewed(
     store: Store, edit: Edit, released: frozenset[SnapshotId], planned: PlannedSnapshots
 ) -> None:
-    """Refuse to ask a library for what nobody has reviewed."""
+    """Refuse to call a library for an unreviewed edit."""
     unplanned = sorted(released - planned.released)
     refs = [ref.name for ref in edit.delete_refs if ref not in planned.delete_refs]
     if unplanned or refs:
         raise PlanRefused(
-            "the history has changed since it was planned, and the library of "
-            f"{store.name} would remove from it what the plan does not name: "
-            + _some([*refs, *unplanned]),
-            hint="nothing was changed; plan it again",
+            f"the history has changed since the plan, and the library of {store.name} would "
+            f"remove unplanned refs or {store.noun}s: " + _some([*refs, *unplanned]),
+            hint="nothing was changed; make a new plan",
         )
 
 

@@ -1,9 +1,10 @@
-"""Snapshots that the edit of a store's own library releases: written down before it is asked.
+"""Snapshots released by the edit of a store's own library, saved before the call.
 
-The library cannot take its edit back, so what it takes out of reach must be known wherever the run
-is cut off, and to the end of its window: until then other runs leave it alone, and an undo holds
-it.
-The file is beside the run's record in the store, which has its name, and so its hash.
+The library cannot revert its edit. So the released snapshots must be known if the run is
+interrupted, and until its quarantine ends: until then other runs keep them, and an undo holds them.
+
+The file is stored next to the plan in the store; the run record has its name, which includes its
+hash.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from reclaim.safety import SAFETY
 from reclaim.storage import hashed_files
 from reclaim.stores.abilities import HeldExpiration, Quarantines
 from reclaim.stores.base import Held, Store
-from reclaim.stores.findings import some
+from reclaim.stores.findings import abbreviate
 
 RELEASED = pa.schema(
     [
         pa.field("snapshot", pa.string(), nullable=False),
-        # Whether the run may take it: the plan names it, and so did each prediction.
+        # Whether the run may delete it: both the plan and each prediction name it.
         pa.field("reviewed", pa.bool_(), nullable=False),
-        # Whether it was in reach before the library edited.
+        # Whether it was reachable before the library's edit.
         pa.field("released", pa.bool_(), nullable=False),
     ]
 )
@@ -39,26 +40,26 @@ RELEASED = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The snapshots that a run may take, and those that the library's edits take out of reach.
+    """Snapshots a run may delete, and snapshots made unreachable by the library's edits.
 
-    What is ``released`` and not ``reviewed`` the library took beyond what was predicted.
+    Snapshots in ``released`` but not in ``reviewed`` were removed beyond the prediction.
     """
 
     reviewed: frozenset[SnapshotId]
     released: frozenset[SnapshotId] = frozenset()
 
     def edited_again(
-        self, reviewed: frozenset[SnapshotId], more: frozenset[SnapshotId]
+        self, reviewed: frozenset[SnapshotId], newly_released: frozenset[SnapshotId]
     ) -> Released:
-        """With one more edit: only what every prediction let go of may be taken."""
-        return Released(self.reviewed & reviewed, self.released | more)
+        """Add another edit: only snapshots released by every prediction may be deleted."""
+        return Released(self.reviewed & reviewed, self.released | newly_released)
 
     def beyond(self, unplanned: frozenset[SnapshotId]) -> Released:
         return replace(self, released=self.released | unplanned)
 
 
 def write_released(store: Store, run_id: str, released: Released) -> str:
-    """Write down what a library's edit releases; returns the address, for the run's record."""
+    """Write the snapshots released by a library's edit; return the address, for the run record."""
     snapshots = sorted(released.reviewed | released.released)
     rows = [
         snapshots,
@@ -73,18 +74,18 @@ def write_released(store: Store, run_id: str, released: Released) -> str:
 
 
 def read_released(store: Store, run: RunRecord | None) -> Released | None:
-    """The record of what a run's library edits released; None if it has asked no library."""
+    """Read the snapshots released by a run's library edits; None if the library was not called."""
     if run is None or not run.edit.released_file:
         return None
-    # By its name in the run's own folder: in a copy of the store the record has the address that
-    # it has in the original.
+    # By name in the run's own folder: in a copy of the store, the record has the address in the
+    # original.
     address = Place(*store.place(run.id)).at(run.edit.released_file.rpartition("/")[2])
     try:
         rows = hashed_files.read(store.storage, address)
     except (NotFound, PlanRefused, Corrupt) as error:
         raise Refused(
-            f"run {run.id} let the library of {store.name} edit the history, and the list of what "
-            f"that released cannot be read: {error.message}",
+            f"the list of snapshots released by the library of {store.name} for run {run.id} "
+            f"cannot be read: {error.message}",
             hint=f"restore {address} from a backup, or end the run with `reclaim purge`",
         ) from error
 
@@ -95,10 +96,11 @@ def read_released(store: Store, run: RunRecord | None) -> Released | None:
 
 
 def still_promised(store: Store, run: RunRecord) -> frozenset[SnapshotId]:
-    """Snapshots that a run's library released and that the run itself has not taken.
+    """Snapshots released by a run's library but not taken by the run.
 
-    They are promised for all of its window. It may have been cut off before it took them, a lease
-    may have spared them, or nobody had reviewed them. What it took, the store knows as taken.
+    They are promised until the quarantine ends. The run may have been interrupted before it took
+    them, a lease may have spared them, or nobody had reviewed them. The store knows the taken
+    snapshots.
     """
     if run.quarantine is None or not isinstance(store, Quarantines):
         return frozenset()
@@ -107,9 +109,9 @@ def still_promised(store: Store, run: RunRecord) -> frozenset[SnapshotId]:
 
 
 def hold_released(store: Store, held: Held, run: RunRecord) -> tuple[str, ...]:
-    """Hold what the library released and no ref reaches, until the end of the run's window.
+    """Hold released snapshots without a ref until the end of the run's quarantine.
 
-    Only under the lock, and before the run counts as undone. Returns sentences about it.
+    Call under the lock, before the run counts as undone. Return sentences about the hold.
     """
     released = read_released(store, run)
     if released is None or not isinstance(held, HeldExpiration):
@@ -121,19 +123,19 @@ def hold_released(store: Store, held: Held, run: RunRecord) -> tuple[str, ...]:
     if not snapshots:
         return ()
     return (
-        f"the history, which the library of {store.name} edited; leases hold "
-        f"{some(sorted(snapshots))} until {end:%F %T} UTC, make a branch or a tag there",
+        f"the history, edited by the library of {store.name}; leases hold "
+        f"{abbreviate(sorted(snapshots))} until {end:%F %T} UTC, make a branch or a tag there",
     )
 
 
 def find_hold(store: Store, run_id: str) -> datetime | None:
-    """When the leases of an undo end, which hold what it brought back; None if it has none."""
+    """End of the undo leases on restored snapshots; None without such leases."""
     ends = [lease.end for lease, valid in store.leases() if valid and lease.undone_run == run_id]
     return max(ends, default=None)
 
 
 def release_command(store: str, run_id: str) -> str:
-    """The command that releases what the undo of a run holds, by the store's name in commands."""
+    """Command to release the snapshots held by an undo, with the store's name in commands."""
     return f"reclaim lease release {store} --holder '{UNDO_HOLDER}{run_id}'"
 
 
@@ -142,5 +144,7 @@ def _out_of_reach(held: HeldExpiration, ids: Collection[SnapshotId]) -> list[Sna
     history = build(seen.snapshots, seen.refs)
     reached = reachable(history.parents, history.tips)
     return sorted(
-        one for one in ids if one not in history.numbers or not reached[history.numbers[one]]
+        snapshot
+        for snapshot in ids
+        if snapshot not in history.numbers or not reached[history.numbers[snapshot]]
     )

@@ -1,9 +1,9 @@
-"""An edit of the history that somebody has seen, made on the history as it stands by then.
+"""A reviewed history edit, made on the current history.
 
-Between a plan and its apply the history may have changed: refs are made and moved, and what another
-run had taken out comes back. So the rules are asked again, at the plan's own time. What expires by
-both decisions is taken out of the history; nothing gets out of reach that the plan left in reach,
-and no ref goes that the plan did not delete where it is (decision 0032).
+Between a plan and its apply the history may change: refs are created and moved, and another run may
+be undone. So the rules are evaluated again, at the time of the plan. Snapshots that expire by both
+decisions are removed from history; no snapshot becomes unreachable unless planned, and no ref is
+deleted unless planned at its current snapshot (decision 0032).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from reclaim.run.plan.decide import find_named
 from reclaim.stores.abilities import HistorySeen
 
 ROUNDS = 20
-"""How often an edit is decided on before the writers are asked to pause."""
+"""Attempts at an edit before writers are asked to pause."""
 
 
 @dataclass(frozen=True, slots=True)
-class EditAgain:
-    """An edit as it was decided on again, and what gets out of reach by it."""
+class CurrentEdit:
+    """Edit as decided again, with the snapshots it makes unreachable."""
 
     edit: Edit
     released: AbstractSet[SnapshotId]
@@ -35,27 +35,26 @@ class EditAgain:
 
 @dataclass(frozen=True, slots=True)
 class ReviewedEdit:
-    """An edit as it was decided when it was planned."""
+    """Edit as decided by the plan."""
 
     policy: Policy
     now: datetime
-    """When it was planned: ages are counted from then."""
+    """Time of the plan, the reference for ages."""
     expired: AbstractSet[SnapshotId]
-    """The snapshots that the policy did not keep."""
+    """Snapshots not kept by the policy."""
     released: AbstractSet[SnapshotId]
-    """Those of them that no ref reached any more."""
+    """Expired snapshots without a ref after the planned edit."""
     delete_refs: Collection[Ref]
     limit: Mapping[str, SnapshotId] = field(default_factory=dict)
-    """The refs that the edit is narrowed to, with the snapshots that they pointed to; all refs if
-    there are none."""
+    """Refs selected by the plan, with their planned snapshots; empty for all refs."""
 
-    def decide(self, seen: HistorySeen) -> EditAgain:
-        """The edit as it is right for a history."""
+    def decide(self, seen: HistorySeen) -> CurrentEdit:
+        """Decide the edit for a current history."""
         history = build(seen.snapshots, seen.refs)
         decisions = evaluate(self.policy, history, now=self.now)
         going = self.expired - decisions.kept - held_by_undo(history, seen.returned)
         if self.limit:
-            # A ref that was merged or reset since reaches snapshots that the plan did not mean.
+            # A ref merged or reset since the plan reaches snapshots outside the plan.
             going &= _reached(history, self._planned_tips(history))
         reached = _reached(history, history.tips)
         while True:
@@ -72,7 +71,7 @@ class ReviewedEdit:
             released = reached.intersection(edit.unreachable)
             lost = going & (released - self.released)
             if not lost:
-                return EditAgain(edit, released)
+                return CurrentEdit(edit, released)
             going -= lost
 
     def _planned_tips(self, history: History) -> Sequence[int]:
@@ -83,11 +82,11 @@ class ReviewedEdit:
 def make_edit(
     reviewed: ReviewedEdit,
     read: Callable[[], HistorySeen],
-    make: Callable[[EditAgain, HistorySeen], bool],
-) -> EditAgain:
-    """Decide and edit until the history did not change in between; returns what was edited.
+    make: Callable[[CurrentEdit, HistorySeen], bool],
+) -> CurrentEdit:
+    """Decide and edit until the history does not change in between; return the edit made.
 
-    ``make`` does nothing and says so if the history is not the one that was read any more.
+    ``make`` returns False without an edit if the history has changed since it was read.
     """
     for _ in range(ROUNDS):
         seen = read()
@@ -101,7 +100,7 @@ def make_edit(
 
 
 def _reached(history: History, tips: Sequence[int]) -> frozenset[SnapshotId]:
-    there = reachable(history.parents, tips)
+    reached = reachable(history.parents, tips)
     return frozenset(
-        snapshot.id for snapshot, reached in zip(history.snapshots, there, strict=True) if reached
+        snapshot.id for snapshot, hit in zip(history.snapshots, reached, strict=True) if hit
     )

@@ -1,5 +1,5 @@
-"""Lifecycle: runs that delete data for its age, by prefix and branch, whatever refers to it.
+"""Lifecycle: runs that delete data by age, prefix and branch, even if it is referenced.
 
-A *full* run judges every entry. After its apply it leaves a *checkpoint*, from which the next one
-looks only at what may have changed. Whatever is uncertain makes it a full run.
+A *full* run judges every entry. After its apply it leaves a *checkpoint*; the next run starts from
+it and reads only possible changes. Any uncertainty leads to a full run.
 """

@@ -1,9 +1,9 @@
-"""Applying a plan of lifecycle rules: it takes bytes that live commits refer to.
+"""Applying a plan of lifecycle rules: delete bytes referenced by live commits.
 
-In the order that ``catalog.collection.claimed_addresses`` argues for: claim, close, confirm,
-promote, sweep, record. Nothing is deleted before the promotion, and until then an end of any kind
-takes everything back. What is swept is what was promoted, read from the store and not from the
-plan; so an apply that was cut off is finished by another one, which finds the same addresses.
+Steps: claim, close, confirm, promote, sweep, record; ``catalog.collection.claimed_addresses``
+explains the order. Nothing is deleted before the promotion, and a run stopped before it is rolled
+back. The sweep deletes the promoted addresses, read from the store and not from the plan. So an
+interrupted apply is finished by another apply with the same addresses.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from reclaim.engine.tasks.deleting import Deleter
 from reclaim.engine.tasks.parts import Part
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.errors import PlanRefused, ReclaimError, Refused
-from reclaim.run.apply.admission import exclude_options
 from reclaim.run.apply.applied import Applied
 from reclaim.run.apply.applying import Applying
 from reclaim.run.apply.context import ApplyContext
-from reclaim.run.apply.left_out import list_left_out
+from reclaim.run.apply.exclusion_list import list_left_out
+from reclaim.run.apply.preconditions import exclude_options
 from reclaim.run.lifecycle.forgetting import forget_unreferenced
 from reclaim.run.lifecycle.promotion import Promotion, count_rows
 from reclaim.run.lifecycle.saving import leave_results
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 def check_lifecycle(store: Store, planned: PlanDocument, *, trusted: bool) -> None:
-    """Refuse a plan of lifecycle rules that this store cannot apply, or that nobody vouches for."""
+    """Refuse a plan of lifecycle rules unsupported by this store, and an untrusted plan."""
     if planned.lifecycle is None:
         return
     if not issubclass(store.handle, HeldClaims) or store.deleted:
@@ -50,16 +50,15 @@ def check_lifecycle(store: Store, planned: PlanDocument, *, trusted: bool) -> No
             hint="collect it with `reclaim gc`",
         )
     if not trusted:
-        # Another plan can tell what nothing refers to, but not what somebody wanted to be gone.
+        # A new plan could identify unreferenced objects, but not the intention to delete others.
         raise PlanRefused(
-            "the plan takes data that commits refer to, and the store has no record of it",
-            hint="give the digest that was printed when it was made (--digest SHA256), or plan it "
-            "again",
+            "the plan deletes data referenced by commits, but the store has no record of the plan",
+            hint="give the digest printed when it was made (--digest SHA256), or make a new plan",
         )
 
 
 class LifecycleApplying(Applying):
-    """One apply of such a plan."""
+    """Apply of a plan of lifecycle rules."""
 
     def __init__(self, context: ApplyContext) -> None:
         assert isinstance(context.held, HeldClaims)
@@ -87,27 +86,27 @@ class LifecycleApplying(Applying):
     def _apply(self) -> Applied:
         promoted = self._check()
         self._writer.replace(left_out=list_left_out(self._context))
-        # Up to the promotion nothing is deleted; then nothing but what was promoted is.
+        # Nothing is deleted before the promotion, and only promoted objects after it.
         going = self._resume() if promoted else self._claim_and_promote()
         self._sweep(going, {part.group for part in going if part.rows})
         with self._stages.stage("record"):
             return self._finish()
 
-    def _way_on(self) -> str:
-        return f"{super()._way_on()}; or undo the run: reclaim undo {self._context.run}"
+    def _retry_hint(self) -> str:
+        return f"{super()._retry_hint()}; or undo the run: reclaim undo {self._context.run}"
 
-    def _take_back(self) -> Phase:
+    def _roll_back(self) -> Phase:
         writer = self._writer
         with suppress(Exception):
-            # Where that cannot be asked, it counts as promoted if it was tried.
+            # If the store cannot answer, an attempted promotion counts as done.
             writer.may_have_promoted = self._claims.has_promoted()
         return Phase.PARTIAL if writer.may_have_promoted else Phase.STOPPED
 
     # Before anything is claimed
 
     def _check(self) -> bool:
-        """Whether an earlier apply has promoted what it takes; refused unless the files are what
-        the summary says."""
+        """Return whether an earlier apply has promoted its claims. Refuse a plan whose files differ
+        from its summary."""
         context = self._context
         with self._stages.stage("check"):
             self._verify()
@@ -120,20 +119,20 @@ class LifecycleApplying(Applying):
         return promoted
 
     def _check_same_exclusion(self) -> None:
-        """Refuse to go on with other exclusions: what was claimed is gone for readers already, and
-        what was not can only be claimed by another plan."""
+        """Refuse to continue with other exclusions: claimed objects are already deleted for
+        readers, and unclaimed objects can only be claimed by another plan."""
         earlier = self._context.earlier
         before = set(earlier.left_out.globs) if earlier else set()
         if before == set(self._context.globs):
             return
         options = exclude_options(sorted(before)) or "no --exclude"
         raise PlanRefused(
-            f"this plan was applied with {options}, and what it takes is decided",
-            hint=f"repeat it with {options}; for anything else make a new plan",
+            f"this plan was already promoted with {options}; its exclusions cannot change",
+            hint=f"repeat it with {options}, or make a new plan",
         )
 
     def _claim_and_promote(self) -> Sequence[Part]:
-        """The candidates that are this run's to take, for good, when nothing else needs them."""
+        """Claim candidates, and promote the claims of unneeded objects; return these objects."""
         stage, promotion = self._stages.stage, self._promotion
         with stage("claim") as claiming:
             rules = promotion.stored_rules()
@@ -149,9 +148,9 @@ class LifecycleApplying(Applying):
     # Once it is promoted
 
     def _resume(self) -> Sequence[Part]:
-        """The objects that an apply that was cut off has promoted and not taken."""
+        """Return the objects promoted by an interrupted apply and not yet deleted."""
         with self._stages.stage("resume") as resuming:
-            closed = self._promotion.check_still_wanted().closed
+            closed = self._promotion.check_not_protected().closed
             claimed = self._promotion.claimed(self._context.basis.candidates)
             going = self._without_done(claimed, closed)
             self._intend(going)
@@ -160,7 +159,7 @@ class LifecycleApplying(Applying):
         return going
 
     def _without_done(self, going: Sequence[Part], closed: frozenset[str]) -> Sequence[Part]:
-        """Without what an earlier apply of this plan has taken."""
+        """Remove objects already taken by an earlier apply of this plan."""
         context = self._context
         return pipelines.confirm(
             context.engine,
@@ -204,8 +203,8 @@ class LifecycleApplying(Applying):
         return self._end(applied)
 
     def _forget(self) -> int:
-        """Forget what earlier runs took and no commit has any more, if this run can tell; returns
-        how many addresses."""
+        """Delete records of expired addresses no commit refers to, if this run can identify them;
+        return their number."""
         context, seen = self._context, self._promotion.seen
         if seen is None:
             return 0
@@ -220,5 +219,5 @@ class LifecycleApplying(Applying):
                 opener=context.opener,
             )
         except ReclaimError as error:
-            log.warning("what no commit has any more was not forgotten: %s", error)
+            log.warning("records of unreferenced expired addresses were not deleted: %s", error)
             return 0

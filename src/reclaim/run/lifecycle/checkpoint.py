@@ -1,4 +1,4 @@
-"""The section of a checkpoint for lifecycle runs, at the dates of their plans; see
+"""The checkpoint section of lifecycle runs, at the dates of their plans; see
 ``run.record.checkpoints``."""
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from reclaim.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class LifecycleCheckpoint:
-    """A section that was read, with the bitmaps of its commits."""
+    """Section of a checkpoint as read, with the bitmaps of its commits."""
 
     section: LifecycleSection
     commits: Mapping[SnapshotId, int]
     bytes: int
-    """How much was read to know this."""
+    """Bytes read for the section."""
 
     @property
     def classes(self) -> BranchClasses:
@@ -42,7 +42,7 @@ class LifecycleCheckpoint:
 
 
 def read_lifecycle(manifest: CheckpointManifest, storage: Storage) -> LifecycleCheckpoint:
-    """The section that the last run of lifecycle rules has left."""
+    """Read the section left by the last run of lifecycle rules."""
     section = manifest.lifecycle
     assert section is not None
     reads = CountedReads(storage)

@@ -1,8 +1,8 @@
-"""Forgetting what rules took once no commit refers to it: then nobody can ask for it any more.
+"""Delete records of expired addresses no commit refers to: no reader can ask for them.
 
-A full run knows every range that branches, tags and leases reach. An address in none of them is
-forgotten, if there is no other commit that somebody could come back to: none that nothing reaches,
-and none that an undo could bring back. In doubt it is remembered until the next full run.
+A full run knows every range reachable from branches, tags and leases. The record of an address in
+none of them is deleted, if no other commit can become reachable: there is no unreachable commit,
+and none to be restored by an undo. In doubt the record is kept until the next full run.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ from reclaim.stores.observation import Observation
 
 
 def may_forget(store: Store, planned: PlanDocument, seen: Observation) -> bool:
-    """Whether every commit that anybody could read is one that the plan has read, or was made of
-    such since."""
+    """Whether every readable commit was read by the plan, or descends from such commits only."""
     section = planned.lifecycle
     if section is None or section.mode != Mode.FULL or planned.dead or seen.marked:
         return False
     runs = store.runs()
-    # An undo since then has brought back commits that the plan has not read.
+    # An undo since then has restored commits the plan has not read.
     if not find_barriers(runs) <= frozenset(section.barriers):
         return False
     return not any(run.quarantine for run in runs if run.id != planned.run)
@@ -49,9 +48,9 @@ def forget_unreferenced(
     own: Place,
     opener: Opener,
 ) -> int:
-    """Forget what earlier runs took and no commit has any more; returns how many addresses.
+    """Delete records of expired addresses no commit refers to; return their number.
 
-    Ranges are read once more for it, if an earlier run took anything. ``own`` is a folder in the
+    Ranges are read a second time if an earlier run deleted anything. ``own`` is a folder in the
     storage of the plan.
     """
     if not isinstance(store, TakesReferenced) or not may_forget(store, planned, seen):
@@ -61,19 +60,19 @@ def forget_unreferenced(
     if not expired.count:
         return 0
     files = (hashed_files.read(storage, file) for file in expired.files)
-    asked = [
+    questions = [
         write_part(storage, own.at(f"asked/{number}.parquet"), _as_candidates(rows))
         for number, rows in enumerate(files)
     ]
     containers = [file.part for file in planned.containers]
     count = sum(part.rows for part in containers)
-    # An engine reads none where there are said to be none.
+    # With a count of zero, an engine reads no containers.
     live = ContainerFiles(containers, 0, count, planned.expected.entries)
-    found = pipelines.confirm(
+    confirmed = pipelines.confirm(
         engine,
         ConfirmRequest(
             store.format,
-            asked,
+            questions,
             live,
             seen.held,
             frozenset(),
@@ -82,19 +81,19 @@ def forget_unreferenced(
             own.below("work"),
         ),
     )
-    for what, expected, read in (
-        ("containers", count, found.read.containers),
-        ("entries", planned.expected.entries, found.read.entries),
+    for unit, expected, read in (
+        ("containers", count, confirmed.read.containers),
+        ("entries", planned.expected.entries, confirmed.read.entries),
     ):
         if expected != read:
             raise IncompleteRead(
-                f"{expected} {what} were expected and {read} were read to forget what rules took"
+                f"{expected} {unit} were expected and {read} were read to forget unit rules took"
             )
-    return held.forget_expired(_addresses(found.parts, opener, own))
+    return held.forget_expired(_addresses(confirmed.parts, opener, own))
 
 
 def _as_candidates(rows: pa.Table) -> pa.Table:
-    """Addresses as an engine is asked for them; nothing guards what is not there."""
+    """Convert addresses to candidates for an engine; missing objects have no guard."""
     count = rows.num_rows
     values = {
         "address": rows.column("address"),

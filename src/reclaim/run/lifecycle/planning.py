@@ -1,5 +1,4 @@
-"""Planning a run of lifecycle rules: a plan like any other, of what rules match wherever something
-refers to it."""
+"""Planning a run of lifecycle rules: a plan of matched objects, referenced or not."""
 
 from __future__ import annotations
 
@@ -49,10 +48,10 @@ from reclaim.run.plan.plan_document import (
 )
 from reclaim.run.plan.plan_kind import (
     FullRunNeeded,
+    FullRunReason,
     MarkedContainers,
     ObjectListing,
     PlanKind,
-    WhyFull,
 )
 from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.record.checkpoints import (
@@ -68,57 +67,60 @@ from reclaim.stores.base import Store
 from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
 
-MUCH = 0.5
-"""Where a larger part goes of what an earlier run knew, all objects are listed and counted."""
+LARGE_FRACTION = 0.5
+"""If more than this fraction of known objects would be deleted, all objects are listed and counted.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class LifecycleOptions:
-    """Options of a run of lifecycle rules, beside those of every plan."""
+    """Options of a run of lifecycle rules, in addition to those of every plan."""
 
     policy: LifecyclePolicy
     full: bool = False
-    """Whether nothing of earlier runs is used."""
+    """Whether to ignore checkpoints of earlier runs."""
 
 
 def plan_lifecycle(
     store: Store,
     engine: Engine,
-    asked: LifecycleOptions,
+    requested: LifecycleOptions,
     options: PlanOptions | None = None,
     *,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> WrittenPlan:
-    """Find what lifecycle rules match wherever something refers to it, and write it down."""
+    """Find objects matched by lifecycle rules in all of their references, and write a plan."""
     if not isinstance(store.format, IndexesEntries):
         raise InvalidInput(
             f"{store.name} has no paths with creation dates, so lifecycle rules cannot be applied",
-            hint="lifecycle rules are for repositories of the catalog",
+            hint="lifecycle rules are only for repositories of a catalog",
         )
-    wanted = options or PlanOptions()
-    if wanted.inventory is not None or not wanted.policy.empty:
+    plan_options = options or PlanOptions()
+    if plan_options.inventory is not None or not plan_options.policy.empty:
         raise InvalidInput(
-            "a run of lifecycle rules takes neither retention rules nor an inventory"
+            "a run of lifecycle rules supports neither retention rules nor an inventory"
         )
     if store.deleted:
         raise InvalidInput(
-            f"{store.name} was deleted, and no rule is needed for what it left",
+            f"{store.name} was deleted; its objects can be collected without rules",
             hint="collect it with `reclaim gc`",
         )
-    check_rules(store, asked.policy)
+    check_rules(store, requested.policy)
     return make_plan(
         store,
         engine,
-        wanted,
-        lambda context, why_full: LifecycleRules(context, asked, why_full, wanted.allowed_fraction),
+        plan_options,
+        lambda context, full_run_reason: LifecycleRules(
+            context, requested, full_run_reason, plan_options.allowed_fraction
+        ),
         watcher=watcher,
         opener=opener,
     )
 
 
 def check_rules(store: Store, policy: LifecyclePolicy) -> None:
-    """Refuse rules by which nothing could go, or that cannot be told apart."""
+    """Refuse ambiguous rules, and rules that match nothing."""
     if not policy.enabled_rules:
         raise InvalidInput(
             f"{store.name} has no enabled lifecycle rule, so nothing could match",
@@ -128,24 +130,24 @@ def check_rules(store: Store, policy: LifecyclePolicy) -> None:
 
 
 class LifecycleRules(PlanKind):
-    """A run of lifecycle rules: it takes what rules match wherever something refers to it."""
+    """Run of lifecycle rules: delete objects whose references all match a rule."""
 
     takes_referenced = True
 
     def __init__(
         self,
         context: PlanContext,
-        asked: LifecycleOptions,
-        why_full: WhyFull | None,
+        requested: LifecycleOptions,
+        full_run_reason: FullRunReason | None,
         allowed_fraction: float,
     ) -> None:
         super().__init__(context)
         self._allowed_fraction = allowed_fraction
         self._store = context.store
         self._engine = context.engine
-        self._asked = asked
+        self._options = requested
         self._today: date = context.started_at.date()
-        self._dated = date_rules(asked.policy, self._today)
+        self._dated = date_rules(requested.policy, self._today)
         self._classes = BranchClasses.of(self._dated)
         self._runs = list(context.store.runs())
         start = find_start(
@@ -154,10 +156,10 @@ class LifecycleRules(PlanKind):
             self._runs,
             Kind.LIFECYCLE,
             read_lifecycle,
-            full=asked.full,
+            full=requested.full,
         )
-        if why_full is not None:
-            start = start.restarted(why_full.why, damaged=why_full.damaged)
+        if full_run_reason is not None:
+            start = start.restarted(full_run_reason.why, damaged=full_run_reason.damaged)
         self._start: Start[LifecycleCheckpoint] = start
         self._checkpoint = start.section
         self._decided: Decided | None = None
@@ -171,7 +173,7 @@ class LifecycleRules(PlanKind):
     def checkpoint_files(self) -> Collection[str]:
         return self._start.files()
 
-    # What is looked at
+    # Objects to read
 
     @property
     def lists_all(self) -> bool:
@@ -180,7 +182,7 @@ class LifecycleRules(PlanKind):
     def list(self, place: Place) -> ObjectListing:
         if self._checkpoint is None:
             return list_store(self.context, place)
-        # What goes is looked up by name. Partitions are known by theirs.
+        # Matched objects are looked up by address, partitions by folder name.
         format = self._store.format
         assert isinstance(format, IndexesEntries)
         folders = format.partition_folders(self._store.storage, None)
@@ -199,7 +201,7 @@ class LifecycleRules(PlanKind):
         if self._checkpoint is not None:
             self._copied = self._copy_known(self._checkpoint)
             bits = self._find_new(self._checkpoint, reach)
-        # With the bits of then for as long as these are right: only new commits are asked.
+        # The checkpoint's bits are used while they are valid, to read only new commits.
         everything = find_metaranges(seen, reach)
         request = RangesRequest(
             self._store.format, everything, self.context.place.below("containers")
@@ -215,7 +217,7 @@ class LifecycleRules(PlanKind):
         self._ranges = files = pipelines.group_ranges(self._engine, request)
         if files.metaranges != metaranges.num_rows:
             raise IncompleteRead(
-                f"{metaranges.num_rows} metaranges were expected and {files.metaranges} were read",
+                f"{metaranges.num_rows} metaranges were expected, but {files.metaranges} were read",
                 hint="nothing was planned; run it again, and look at the storage if it repeats",
             )
         self._index_ranges(seen, files)
@@ -225,7 +227,7 @@ class LifecycleRules(PlanKind):
             containers=files.ranges,
             entries=files.entries,
         )
-        # Live containers list what goes, so none of them covers what is promised.
+        # Live containers list the matched objects, so none of them covers promised objects.
         return MarkedContainers(
             containers, covering=(), dead=self._expand_dead(seen, decided, containers)
         )
@@ -233,19 +235,19 @@ class LifecycleRules(PlanKind):
     def _expand_dead(
         self, seen: Observation, decided: Decided, containers: ContainerFiles
     ) -> ContainerFiles:
-        """The containers of dead commits, where their paths may be protected."""
+        """Containers of dead commits, if their paths may be protected."""
         dead = find_dead_ids(seen, decided) if seen.protect else frozenset()
         named = dead_containers(seen, dead)
         if not named.num_rows:
             return containers
-        # Paths of what live ranges list are judged with their entries.
+        # Paths of entries in live ranges are judged with these ranges.
         place, known = self.context.work.below("dead"), self._ranges.containers
         return pipelines.expand(
             self._engine, ExpandRequest(self._store.format, named, place, known=known)
         )
 
     def _copy_known(self, checkpoint: LifecycleCheckpoint) -> Sequence[Part]:
-        """The ranges of the checkpoint, where all other files of the plan are."""
+        """Copy the checkpoint's ranges next to the other files of the plan."""
         place = self.context.work.below("known")
         url = self._store.storage.url
         copied = pipelines.copy(self._engine, CopyRequest(checkpoint.ranges, url, place))
@@ -253,7 +255,7 @@ class LifecycleRules(PlanKind):
         return copied.parts
 
     def _index_ranges(self, seen: Observation, files: RangeFiles) -> None:
-        """Read the ranges that the index does not have, or not for sure."""
+        """Read ranges that are missing from the index."""
         self._edges = find_edges(seen, files.entries, whole=self._start.checkpoint is None)
         since = copy_known(self.context, self._start)
         self._bytes += since.bytes
@@ -262,7 +264,7 @@ class LifecycleRules(PlanKind):
             IndexRequest(
                 self._store.format,
                 files.containers,
-                # Those of then, and what was read since: all entries of that are looked at.
+                # Ranges of the checkpoint, and ranges read since, whose entries are all judged.
                 [*self._copied, *since.parts],
                 self._edges,
                 self.context.place.below("index"),
@@ -277,17 +279,21 @@ class LifecycleRules(PlanKind):
     def _find_new(
         self, checkpoint: LifecycleCheckpoint, reach: Reach
     ) -> Mapping[SnapshotId, int] | None:
-        """The commits that came since, if what reached the others then reaches them now; otherwise
-        None, and all are asked which ranges they have."""
-        then = checkpoint.commits
-        same = self._classes.named == checkpoint.classes.named and all(
-            reach.bits.get(one) == bits for one, bits in then.items()
+        """Return the commits added since the checkpoint, if the reach of all others is unchanged;
+        otherwise None, to read the ranges of all commits."""
+        checkpoint_bits = checkpoint.commits
+        unchanged = self._classes.named == checkpoint.classes.named and all(
+            reach.bits.get(snapshot) == bits for snapshot, bits in checkpoint_bits.items()
         )
-        if not same:
+        if not unchanged:
             return None
-        return {one: bits for one, bits in reach.bits.items() if one not in then}
+        return {
+            snapshot: bits
+            for snapshot, bits in reach.bits.items()
+            if snapshot not in checkpoint_bits
+        }
 
-    # What is found
+    # Results
 
     def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         assert self._reach is not None
@@ -308,21 +314,21 @@ class LifecycleRules(PlanKind):
             url=self._store.storage.url,
             index=manifest.parts_since(None) if manifest else (),
             fresh=self._indexed.parts,
-            found=self.context.place.below("lifecycle"),
+            results=self.context.place.below("lifecycle"),
             earlier=earlier,
         )
-        found = pipelines.find(self._engine, replace(request, lifecycle=search))
-        # Of the ranges that the index has, an earlier run has counted what was read.
+        candidates = pipelines.find(self._engine, replace(request, lifecycle=search))
+        # Reads of indexed ranges were counted by an earlier run.
         counts = self._indexed.counts
-        found.read.entries = counts.known_entries + counts.entries
-        found.read.containers = counts.known + counts.containers - self._ranges.metaranges
-        return found
+        candidates.read.entries = counts.known_entries + counts.entries
+        candidates.read.containers = counts.known + counts.containers - self._ranges.metaranges
+        return candidates
 
     def sections(self, seen: Observation, candidates: Candidates) -> PlanSections:  # noqa: ARG002
         return PlanSections(lifecycle=self._section(candidates))
 
-    def _section(self, found: Candidates) -> Lifecycle:
-        notes, checkpoint, reach = found.lifecycle, self._checkpoint, self._reach
+    def _section(self, candidates: Candidates) -> Lifecycle:
+        notes, checkpoint, reach = candidates.lifecycle, self._checkpoint, self._reach
         start, counts = self._start, self._indexed.counts
         assert notes is not None
         assert reach is not None
@@ -330,10 +336,12 @@ class LifecycleRules(PlanKind):
         commits = write_part(self.context.storage, place.at("commits.parquet"), reach.commits())
         objects = notes.objects
         if checkpoint is not None:
-            objects = self._count_known(checkpoint, going=sum(part.rows for part in found.parts))
+            objects = self._count_known(
+                checkpoint, going=sum(part.rows for part in candidates.parts)
+            )
         return Lifecycle(
             today=self._today,
-            policy=lifecycle_document(self._asked.policy),
+            policy=lifecycle_document(self._options.policy),
             rules=[LifecycleRuleDate.of(rule) for rule in self._dated],
             mode=start.mode,
             why=start.why,
@@ -365,15 +373,15 @@ class LifecycleRules(PlanKind):
         )
 
     def _count_known(self, checkpoint: LifecycleCheckpoint, going: int) -> int:
-        """How many objects there are at least: those of the checkpoint, without what runs took.
+        """Minimum number of objects: those of the checkpoint, without objects deleted by runs.
 
-        What came since is not counted, for a range that is written again lists old objects too. So
-        where much of what is known goes, or more than is allowed, everything is listed.
+        New objects are not counted, because a rewritten range lists old objects too. So a plan that
+        deletes many of the known objects, or more than allowed, lists everything.
         """
         taken = count_taken(self._runs, checkpoint.section)
         objects = max(0, checkpoint.section.objects - taken)
-        if going > min(MUCH, self._allowed_fraction) * objects:
-            raise FullRunNeeded(f"{going} of at least {objects} objects would go")
+        if going > min(LARGE_FRACTION, self._allowed_fraction) * objects:
+            raise FullRunNeeded(f"{going} of at least {objects} objects would be deleted")
         return objects
 
     def _write_current_rules(self, place: Place) -> Part:

@@ -1,7 +1,7 @@
-"""From a plan to claims that are final: claim, close, confirm, promote.
+"""Promotion of a lifecycle plan: claim, close, confirm, promote.
 
-``catalog.collection.claimed_addresses`` argues why nothing goes that something unmatched refers to.
-This is the order of its steps, and the judging in between.
+``catalog.collection.claimed_addresses`` explains why no object with an unmatched reference is
+deleted. This module has the order of the steps, and the judging between them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from reclaim.stores.abilities import HeldClaims, HeldGuards, TakesReferenced
 from reclaim.stores.observation import Observation
 
 ROUNDS = 20
-"""How often it is confirmed before the writers are asked to pause."""
+"""Attempts to confirm before writers are asked to pause."""
 
 
 class Promotion:
-    """The claims of one apply, under the lock."""
+    """Claims of an apply, under the lock."""
 
     def __init__(self, context: ApplyContext, writer: RecordWriter) -> None:
         assert isinstance(context.held, HeldClaims)
@@ -45,10 +45,10 @@ class Promotion:
         self._claims: HeldClaims = context.held
         self._section = context.planned.lifecycle
         self.seen: Observation | None = None
-        """The observation that confirmed the plan, once that is promoted."""
+        """Observation that confirmed the plan, set when it is promoted."""
 
     def stored_rules(self) -> str:
-        """The document of the stored rules, which must be those that the plan was made by."""
+        """Return the stored rules. Refuse if they differ from the rules of the plan."""
         document = None
         if isinstance(self._store, TakesReferenced):
             document = self._store.stored_lifecycle()
@@ -58,24 +58,24 @@ class Promotion:
                 return document
         raise PlanRefused(
             f"the lifecycle rules of {self._store.name} were changed since the plan was made",
-            hint="nothing was deleted; plan it again: reclaim plan REPO --lifecycle",
+            hint="nothing was deleted; make a new plan: reclaim plan REPO --lifecycle",
         )
 
     def find_unneeded(self, done: Sequence[Part]) -> Sequence[Part]:
-        """The candidates that nothing but commits needs: no staged entry, no upload, no open
-        partition, and nothing that a run which can be undone has promised.
+        """Return the candidates needed by commits only: not staged, in an upload, in an open
+        partition, or promised by a run that can be undone.
 
-        Promises do not change while the lock is held, and a closed partition stays closed. What is
-        staged from here on is looked for again once the claims are closed. ``done`` is the journal
-        of earlier applies.
+        Promises do not change while the lock is held, and a closed partition stays closed. Entries
+        staged from here on are checked again once the claims are closed. ``done`` is the journal of
+        earlier applies.
         """
         context = self._context
         if isinstance(context.held, HeldGuards):
             context.held.close_overdue()
-        # Live containers list candidates here, so that all that is promised has to be read.
+        # Live containers list candidates here, so all promised containers have to be read.
         seen = hold_roots(context.observe(), context.roots.after_marking(known=()))
         check_protected(self._store, context.planned, seen)
-        found = pipelines.confirm(
+        confirmed = pipelines.confirm(
             self._engine,
             ConfirmRequest(
                 self._store.format,
@@ -88,32 +88,33 @@ class Promotion:
                 context.work,
             ),
         )
-        if found.read.held != seen.held_count:
+        if confirmed.read.held != seen.held_count:
             raise IncompleteRead(
                 f"to confirm, {seen.held_count} staged or promised addresses were expected and "
-                f"{found.read.held} were read",
+                f"{confirmed.read.held} were read",
                 hint="nothing was deleted; apply it again",
             )
-        return found.parts
+        return confirmed.parts
 
     def claim(self, candidates: Sequence[Part]) -> int:
-        """Claim candidates, and wait for whoever may refer to one without having seen that; returns
-        how many are claimed."""
+        """Claim candidates, and wait for writers that may add a reference without having seen the
+        claims. Return the number of claimed addresses."""
         claimed = self._claims.claim(self._rules_of(candidates))
         self._claims.close_claims()
         return claimed
 
     def _rules_of(self, candidates: Sequence[Part]) -> Iterator[tuple[str, str]]:
-        """Each address with the rule that takes it, one file at a time."""
+        """Addresses with the rules that match them, read file by file."""
         for part in candidates:
             rows = read_part(self._context.storage, part, ["address", "reason"])
             columns = (rows.column(name).to_pylist() for name in ("address", "reason"))
             yield from zip(*columns, strict=True)
 
     def confirm_until_promoted(self, rules: str) -> int:
-        """Judge again by what is there now, until nothing has changed since; how often it took.
+        """Judge again by the current references, until nothing changes; return the number of
+        rounds.
 
-        Claims are closed, so that only commits can make new references, and refs tell of those.
+        Claims are closed, so only commits can add references, and every commit changes a ref.
         """
         context = self._context
         for number in range(1, ROUNDS + 1):
@@ -136,7 +137,7 @@ class Promotion:
             self._drop_held(reported, seen)
             self._drop_protected(seen, now)
             self._claims.drop_staged_claims()
-            # A clock that jumped since has made leases look lapsed.
+            # After a jump of the clock, leases may look expired.
             context.check_clock()
             lock = context.held.lock
             check_budget(self._store, lock, seen.read_at, so_far="nothing was deleted")
@@ -151,41 +152,42 @@ class Promotion:
         )
 
     def _drop_held(self, reported: Observation, seen: Observation) -> None:
-        """Drop what a root holds now, beside what the store itself ``reported``."""
+        """Drop claims of addresses held by roots, in addition to those the store ``reported``."""
         files = seen.held[len(reported.held) :]
         expected = seen.held_count - reported.held_count
         self._claims.drop_claims(self._addresses(files, expected))
 
     def _drop_protected(self, seen: Observation, now: Decided) -> None:
-        """Drop what is protected by paths of commits that came and went since the plan, by what was
-        staged since, or by what other runs have remembered."""
+        """Drop claims of paths protected in commits created and deleted since the plan, in staged
+        entries, or in lists remembered by other runs."""
         if not seen.protect:
             return
         context = self._context
-        then = plan_snapshots.read(context.storage, context.planned.snapshots.part)
-        found = hold_protected(
+        planned = plan_snapshots.read(context.storage, context.planned.snapshots.part)
+        protected = hold_protected(
             seen,
             self._store,
             self._engine,
-            find_dead_ids(seen, now) - then.live - then.dead.keys(),
+            find_dead_ids(seen, now) - planned.live - planned.dead.keys(),
             own=context.work.below(f"protected-{new_uid()}"),
             opener=context.opener,
         )
-        self._claims.drop_claims(self._addresses(found.held, found.held_count))
+        self._claims.drop_claims(self._addresses(protected.held, protected.held_count))
 
-    def check_still_wanted(self) -> Observation:
-        """The roots of now, for a run that was cut off; refused if what it takes was protected
-        since."""
+    def check_not_protected(self) -> Observation:
+        """Read the current roots for an interrupted run. Refuse to resume if further paths are
+        protected."""
         seen = self._context.observe()
-        if more := find_newly_protected(self._context.planned, seen):
+        if newly_protected := find_newly_protected(self._context.planned, seen):
             raise PlanRefused(
-                f"{self._store.name} protects {', '.join(more)} since the plan was made; give the "
-                f"run up (reclaim undo {self._context.run}), or unset that",
+                f"{self._store.name} protects {', '.join(newly_protected)} since the plan was "
+                f"made; cancel the run (reclaim undo {self._context.run}), or remove the "
+                "protection",
             )
         return seen
 
     def _addresses(self, files: Sequence[str], expected: int) -> Iterator[str]:
-        """The addresses in files, one file at a time; as many as there must be."""
+        """Read the addresses in files, file by file. Refuse another number than expected."""
         read = 0
         for file in files:
             rows = hashed_files.read(self._context.storage, file, ["address"])
@@ -193,12 +195,13 @@ class Promotion:
             yield from rows.column("address").to_pylist()
         if read != expected:
             raise IncompleteRead(
-                f"{expected} addresses leave the plan, and {read} were read",
+                f"{expected} addresses leave the plan, but {read} were read",
                 hint="nothing was deleted; apply it again",
             )
 
     def claimed(self, candidates: Sequence[Part]) -> Sequence[Part]:
-        """The candidates that the store has as claimed by this run: these go, and nothing else."""
+        """Return the candidates claimed by this run according to the store. Only these are
+        deleted."""
         context = self._context
         written = self._claims.write_claimed(context.storage, context.work.at("claimed/"))
         parts = [
@@ -207,9 +210,9 @@ class Promotion:
         going = pipelines.intersect(self._engine, candidates, parts, context.own.below("going"))
         if count_rows(going) != written.count:
             raise IncompleteRead(
-                f"the store has {written.count} addresses that run {context.run} claimed, and the "
+                f"the store has {written.count} addresses claimed by run {context.run}, but the "
                 f"plan lists {count_rows(going)} of them",
-                hint="see whether files of the plan were changed; nothing more was deleted",
+                hint="check whether files of the plan were changed; nothing more was deleted",
             )
         return going
 

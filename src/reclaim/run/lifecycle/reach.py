@@ -1,4 +1,4 @@
-"""Reach of commits: classes of branches as bitmaps, and the names that people are told."""
+"""Reach of commits: bitmaps of branch classes, and names for messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PROMISED = "a run that can be undone"
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The bitmap of each commit that something reaches, and the first holder and branch."""
+    """Bitmap of each reachable commit, with its first holder and branch."""
 
     bits: Mapping[SnapshotId, int]
     holders: Mapping[SnapshotId, int]
@@ -28,15 +28,15 @@ class Reach:
     names: ReachNames
 
     def commits(self) -> pa.Table:
-        """As ``COMMITS``."""
+        """Rows as ``COMMITS``."""
         ids = sorted(self.bits)
-        return pa.table([ids, [self.bits[one] for one in ids]], schema=COMMITS)
+        return pa.table([ids, [self.bits[snapshot] for snapshot in ids]], schema=COMMITS)
 
 
 def find_reach(seen: Observation, decided: Decided, classes: BranchClasses) -> Reach:
-    """The reach of each commit, by refs, leases and promises as they were seen.
+    """Compute the reach of each commit from observed refs, leases and promises.
 
-    The history must be as it stands: no policy may have edited it.
+    The history must be unedited: no policy may have changed it.
     """
     history = decided.history
     tips: list[tuple[int, int]] = []
@@ -65,12 +65,14 @@ def find_reach(seen: Observation, decided: Decided, classes: BranchClasses) -> R
         hold(history.numbers[snapshot], PROMISED)
     ids = [snapshot.id for snapshot in history.snapshots]
     reached = {
-        one: bits for one, bits in zip(ids, reach_bits(history.parents, tips), strict=True) if bits
+        snapshot: bits
+        for snapshot, bits in zip(ids, reach_bits(history.parents, tips), strict=True)
+        if bits
     }
     if reached.keys() != decided.live:
         raise IncompleteRead(
-            f"{len(decided.live)} commits are live, and {len(reached)} have a branch, a tag or a "
-            "lease that reaches them",
+            f"{len(decided.live)} commits are live, but {len(reached)} are reachable from a "
+            "branch, a tag or a lease",
             hint="nothing was planned; please report this, with the log of the run",
         )
     return Reach(
@@ -82,30 +84,34 @@ def find_reach(seen: Observation, decided: Decided, classes: BranchClasses) -> R
 
 
 def _known(ids: list[SnapshotId], numbers: list[int | None]) -> dict[SnapshotId, int]:
-    return {one: number for one, number in zip(ids, numbers, strict=True) if number is not None}
+    return {
+        snapshot: number
+        for snapshot, number in zip(ids, numbers, strict=True)
+        if number is not None
+    }
 
 
 def find_metaranges(
     seen: Observation, reach: Reach, bits: Mapping[SnapshotId, int] | None = None
 ) -> pa.Table:
-    """The metaranges of commits, each once with the union of what reaches them.
+    """Metaranges of commits without duplicates, with the union of their reach.
 
-    With ``bits`` these alone count, of the commits that have any.
+    With ``bits``, only commits in ``bits`` count.
     """
-    found: dict[str, tuple[int, int, int]] = {}
+    by_address: dict[str, tuple[int, int, int]] = {}
     counted = reach.bits if bits is None else bits
     for addresses in seen.containers.values():
         for snapshot, of_snapshot in counted.items():
             address = addresses.get(snapshot)
             if address is None or not of_snapshot:
                 continue
-            known, holder, branch = found.get(address, (0, NOBODY, NOBODY))
-            found[address] = (
-                known | of_snapshot,
+            bits_before, holder, branch = by_address.get(address, (0, NOBODY, NOBODY))
+            by_address[address] = (
+                bits_before | of_snapshot,
                 min(holder, reach.holders.get(snapshot, NOBODY)),
                 min(branch, reach.branches.get(snapshot, NOBODY)),
             )
-    rows = [(address, *values) for address, values in sorted(found.items())]
+    rows = [(address, *values) for address, values in sorted(by_address.items())]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(METARANGES)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, METARANGES, strict=True)]
     return pa.table(arrays, schema=METARANGES)

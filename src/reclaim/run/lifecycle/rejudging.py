@@ -1,7 +1,7 @@
-"""Judging a lifecycle plan again, as of now: what leaves it before anything is taken.
+"""Judge a lifecycle plan again by the current references, and drop addresses from it.
 
-At the dates of the plan. Contents never change, so only ranges that something reaches now and did
-not reach then are read; a commit that only carries what is matched drops nothing.
+At the dates of the plan. Contents never change, so only newly reachable ranges are read; a commit
+whose new entries all match drops nothing.
 """
 
 from __future__ import annotations
@@ -30,23 +30,28 @@ def rejudge(
     own: Place,
     opener: Opener = open_storage,
 ) -> Rejudged:
-    """The addresses that leave a plan, by branches, tags, leases and promises as ``seen`` now.
+    """Return the addresses that leave a plan, by the branches, tags, leases and promises in
+    ``seen``.
 
-    ``now`` decides on the same observation without any policy. ``place`` is where the plan is,
-    ``own`` a folder in the same storage for what is written. The files have the column ``address``
-    and are hashed by name, as those of ``Observation.held``: give them to ``engine.confirm`` beside
-    these, which have what is staged or pending, and add ``addresses`` to what it must read.
+    ``now`` is the decision on the same observation without a policy. ``place`` is the folder of the
+    plan, ``own`` a folder in the same storage for results. The files have the column ``address``
+    and are hashed by name, like those of ``Observation.held``: pass both to ``engine.confirm``, and
+    add ``addresses`` to the expected count.
     """
     section = planned.lifecycle
     if section is None:
-        raise PlanRefused("the plan has no lifecycle rules", hint="plan it again")
+        raise PlanRefused("the plan has no lifecycle rules", hint="make a new plan")
     classes = BranchClasses.of(section.dated_rules)
     reach = find_reach(seen, now, classes)
     rows = read_part(opener(place.url), section.commits.part)
     columns = (rows.column(name).to_pylist() for name in ("id", "bits"))
-    then = dict(zip(*columns, strict=True))
-    more = {one: bits & ~then.get(one, 0) for one, bits in reach.bits.items()}
-    metaranges = find_metaranges(seen, reach, {one: bits for one, bits in more.items() if bits})
+    planned_bits = dict(zip(*columns, strict=True))
+    new_bits = {
+        snapshot: bits & ~planned_bits.get(snapshot, 0) for snapshot, bits in reach.bits.items()
+    }
+    metaranges = find_metaranges(
+        seen, reach, {snapshot: bits for snapshot, bits in new_bits.items() if bits}
+    )
     if not metaranges.num_rows or not section.rows:
         return Rejudged()
     judged = pipelines.rejudge(
@@ -65,10 +70,10 @@ def rejudge(
         ("metaranges", metaranges.num_rows, judged.metaranges),
         ("ranges", judged.expected, judged.ranges),
     )
-    for what, expected, read in pairs:
+    for unit, expected, read in pairs:
         if expected != read:
             raise IncompleteRead(
-                f"to judge again, {expected} {what} were expected and {read} were read",
+                f"to judge again, {expected} {unit} were expected, but {read} were read",
                 hint="nothing was deleted; apply it again",
             )
     return judged

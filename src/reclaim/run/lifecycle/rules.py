@@ -1,4 +1,4 @@
-"""The lifecycle rules that are stored with a store, and the runs that were made by them."""
+"""The lifecycle rules stored with a store, and its lifecycle runs."""
 
 from __future__ import annotations
 
@@ -20,38 +20,39 @@ from reclaim.stores.base import Store
 
 @dataclass(frozen=True, slots=True)
 class LifecycleRun:
-    """A run that deleted by lifecycle rules, as its record tells."""
+    """Run of lifecycle rules, from its record."""
 
     run: RunRecord
     today: str
-    """The day that the dates of its rules were counted from."""
+    """Reference day for the dates of the rules."""
     rules: tuple[str, ...]
-    """The ids of the rules that were enabled."""
+    """Ids of the enabled rules."""
     mode: str
     held: int
-    """Addresses that a rule matched and that something held."""
+    """Addresses matched by a rule but held."""
 
     @classmethod
     def of(cls, run: RunRecord) -> LifecycleRun | None:
-        """None if it was made by no lifecycle rules."""
-        noted = run.lifecycle
-        if noted is None:
+        """Return None for other runs."""
+        recorded = run.lifecycle
+        if recorded is None:
             return None
-        return cls(run, noted.today, noted.rules, noted.mode, noted.held)
+        return cls(run, recorded.today, recorded.rules, recorded.mode, recorded.held)
 
 
 def keeping_lifecycle(store: Store) -> TakesReferenced:
-    """A store that has lifecycle rules; any other is refused."""
+    """Return a store with support for lifecycle rules. Refuse others."""
     if not isinstance(store, TakesReferenced):
         raise Refused(
             f"{store.kind} stores have no lifecycle rules",
-            hint="they are for repositories of a catalog",
+            hint="only repositories of a catalog have them",
         )
     return store
 
 
 def find_lifecycle(store: Store) -> StoredLifecycle:
-    """The rules that are stored with a store; none, or some that cannot be read, is an error."""
+    """Return the rules stored with a store. Raise an error if there are none, or if they are
+    unreadable."""
     document = keeping_lifecycle(store).stored_lifecycle()
     if document is None:
         raise nothing_stored(store)
@@ -68,22 +69,22 @@ def has_rules(store: Store) -> bool:
 
 
 def has_enabled_rule(store: Store) -> bool:
-    """Whether at least one of the lifecycle rules that are stored with a store is enabled."""
+    """Whether any stored lifecycle rule is enabled."""
     return has_rules(store) and bool(find_lifecycle(store).policy.enabled_rules)
 
 
 def nothing_stored(store: Store) -> NotFound:
-    """The error for a store without lifecycle rules."""
+    """Error for a store without lifecycle rules."""
     return NotFound(
         f"no lifecycle rules are stored with {store.name}",
-        hint="store some with `reclaim lifecycle set`; without rules nothing expires",
+        hint="store rules with `reclaim lifecycle set`; without rules nothing expires",
     )
 
 
 def store_lifecycle(
     store: Store, text: str, policy: LifecyclePolicy, *, set_by: str
 ) -> StoredLifecycle:
-    """Store rules with a store, in place of those that there are."""
+    """Store rules with a store, replacing its current rules."""
     keeping = keeping_lifecycle(store)
     stored = StoredLifecycle(policy, text, store.clock.now(), set_by)
     keeping.store_lifecycle(encode_lifecycle(stored))
@@ -91,7 +92,7 @@ def store_lifecycle(
 
 
 def find_notes(store: Store, policy: LifecyclePolicy) -> Sequence[str]:
-    """Notes on doubtful rules: those of branches that are not there, and those that are off."""
+    """Notes on questionable rules: disabled rules, and rules for missing branches."""
     notes = [
         f"the rule {rule.id} is disabled and does nothing"
         for rule in policy.rules
@@ -99,17 +100,19 @@ def find_notes(store: Store, policy: LifecyclePolicy) -> Sequence[str]:
     ]
     if isinstance(store, ShowsHistory):
         refs = store.current_history().refs
-        there = {ref.name for ref in refs if ref.kind is RefKind.BRANCH}
+        existing = {ref.name for ref in refs if ref.kind is RefKind.BRANCH}
         notes += [
-            f"the rule {rule.id} names the branch {branch}, which is not there yet"
+            f"the rule {rule.id} names the branch {branch}, which does not exist yet"
             for rule in policy.enabled_rules
             for branch in rule.branch_days
-            if branch not in there
+            if branch not in existing
         ]
     return notes
 
 
 def find_runs(store: Store) -> Sequence[LifecycleRun]:
-    """The runs that were made by lifecycle rules, the newest first."""
+    """Lifecycle runs, newest first."""
     keeping_lifecycle(store)
-    return [found for run in store.runs() if (found := LifecycleRun.of(run)) is not None]
+    return [
+        lifecycle_run for run in store.runs() if (lifecycle_run := LifecycleRun.of(run)) is not None
+    ]

@@ -1,7 +1,7 @@
-"""Results of a finished run of lifecycle rules: its checkpoint, and tables for people to read.
+"""Results of a finished run of lifecycle rules: its checkpoint, and tables for people.
 
-A plan that was not applied, a run that failed, and one that others came before leave none: then the
-next run starts from the older checkpoint, which still counts.
+An unapplied plan, a failed run, and a run overtaken by another leave no checkpoint. The next run
+then starts from the older checkpoint, which stays valid.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def leave_results(
     journal: Sequence[Part],
     opener: Opener,
 ) -> tuple[tuple[RecordedRule, ...], SavedManifest | None]:
-    """Publish the tables of a run that has come to its end, and leave its checkpoint.
+    """Publish the tables of a finished run, and leave its checkpoint.
 
-    Returns its rules at their dates and the checkpoint, for its record. Whatever stops that: the
-    run is done all the same, and the next one starts from the older checkpoint.
+    Return its dated rules and the checkpoint, for its record. Errors are logged only: the run is
+    finished, and the next run starts from the older checkpoint.
     """
     section = planned.lifecycle
     assert section is not None
@@ -66,7 +66,7 @@ def save_lifecycle(
     journal: Sequence[Part],
     opener: Opener,
 ) -> SavedManifest | None:
-    """Write the checkpoint of a run; ``journal`` has what became of its objects."""
+    """Write the checkpoint of a run. ``journal`` has the outcomes of its objects."""
     notes = planned.lifecycle
     if notes is None:
         return None
@@ -95,7 +95,7 @@ def save_lifecycle(
             generation=notes.generation,
             today=notes.today,
             rules=notes.rules,
-            # Without what was taken: by what is left it is told when a plan takes too much.
+            # Without deleted objects. A later plan compares its size with this count.
             objects=max(0, notes.objects_known - sum(part.rows for part in journal)),
             holders=notes.holders,
             branches=notes.branches,

@@ -1,9 +1,9 @@
-"""Settling the claims of a run that nobody will finish: what is at home is released.
+"""Release claims of a run that will not be finished, for objects that still exist.
 
-What is gone stays gone, with its run and its rule. Each address is looked for by a request of its
-own, on executors, and only one that was found there is released: from then on it can be referred to
-and claimed again. Whoever settles holds the lock, has noted in the run's record that nobody may go
-on with it, and has left the note that its late tasks look for.
+Missing objects stay recorded as deleted, with their run and rule. Each address is looked up with a
+request of its own, on executors, and released only if an object exists: then it can be referenced
+and claimed again. The caller holds the lock, has recorded that nobody may continue the run, and has
+left the undo note for its late tasks.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reclaim.engine.base import Engine
-from reclaim.engine.tasks.at_home import AT_HOME, LookAtHome
 from reclaim.engine.tasks.deleting import FAILED, GOING, MISSING
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
-from reclaim.engine.tasks.quarantine import Aside
-from reclaim.engine.tasks.recall import not_back
+from reclaim.engine.tasks.presence import AT_HOME, CheckPresence
+from reclaim.engine.tasks.quarantine import QuarantineFolder
+from reclaim.engine.tasks.recall import not_restored
 from reclaim.run.record.journal import Journal
 from reclaim.run.sweep.sweep import sweep
 from reclaim.storage import Storage, hashed_files
@@ -27,13 +27,12 @@ from reclaim.stores.abilities import HeldClaims, TakesReferenced
 from reclaim.stores.base import Held, Store
 
 CLAIMED = "claimed"
-"""The kind of what is looked for."""
+"""Kind of the addresses to look up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """How many addresses of a run were released, how many are gone, and of how many it is not
-    known."""
+    """Number of released, missing and unknown addresses of a run."""
 
     released: int = 0
     gone: int = 0
@@ -44,7 +43,7 @@ NOTHING_SETTLED = Settled()
 
 
 def has_claims(store: Store, run_id: str) -> bool:
-    """Whether a run has claimed, for good, what live snapshots refer to."""
+    """Whether a run has promoted claims on objects of live snapshots."""
     return isinstance(store, TakesReferenced) and run_id in store.expired_by()
 
 
@@ -57,12 +56,12 @@ def settle(
     place: Place,
     opener: Opener,
     failed: Sequence[Part] = (),
-    aside: Aside | None = None,
+    quarantine: QuarantineFolder | None = None,
 ) -> Settled:
-    """Release what a run claimed and that is where it belongs.
+    """Release addresses claimed by a run whose objects exist.
 
-    ``place`` is a folder in the storage of the store. What the journals ``failed`` say could not be
-    brought back stays claimed, whatever lies in its place; ``aside`` is where these have it.
+    ``place`` is a folder in the storage of the store. Objects the journals ``failed`` list as not
+    restored stay claimed, even if another object has their address; ``quarantine`` holds them.
     """
     if not has_claims(store, run_id):
         return NOTHING_SETTLED
@@ -70,12 +69,12 @@ def settle(
     assert isinstance(held, HeldClaims)
     storage = opener(place.url)
     written = store.write_expired(storage, place.at("claimed/"), of=run_id)
-    asked = [
+    claimed = [
         _write(storage, place.at(f"asked/{number}.parquet"), hashed_files.read(storage, file))
         for number, file in enumerate(written.files)
     ]
-    over = [
-        _write(storage, place.at(f"over/{number}.parquet"), _addresses(storage, part, aside))
+    excluded = [
+        _write(storage, place.at(f"over/{number}.parquet"), _addresses(storage, part, quarantine))
         for number, part in enumerate(failed)
     ]
     journal = Journal(storage, place, place, known={})
@@ -83,33 +82,33 @@ def settle(
         store,
         engine,
         held.lock,
-        LookAtHome(),
-        candidates=asked,
+        CheckPresence(),
+        candidates=claimed,
         kind=CLAIMED,
         journal=journal,
         place=place,
         storage=storage,
-        over=over,
+        over=excluded,
     )
-    released = held.release_claims(run_id, _found(storage, journal.own_parts()))
+    released = held.release_claims(run_id, _existing(storage, journal.own_parts()))
     return Settled(released, outcome.counts[MISSING], outcome.counts[FAILED])
 
 
-def _found(storage: Storage, parts: Sequence[Part]) -> Iterator[str]:
-    """The addresses at which something is, one file at a time."""
+def _existing(storage: Storage, parts: Sequence[Part]) -> Iterator[str]:
+    """Addresses with an object, read file by file."""
     for part in parts:
         rows = read_part(storage, part, ["address", "outcome"])
-        there = rows.filter(pc.equal(rows.column("outcome"), AT_HOME))
-        yield from there.column("address").to_pylist()
+        at_home = rows.filter(pc.equal(rows.column("outcome"), AT_HOME))
+        yield from at_home.column("address").to_pylist()
 
 
-def _addresses(storage: Storage, part: Part, aside: Aside | None) -> pa.Table:
-    """The objects that a journal says could not be brought back, by their own addresses."""
-    return pa.table({"address": not_back(read_part(storage, part), aside)})
+def _addresses(storage: Storage, part: Part, quarantine: QuarantineFolder | None) -> pa.Table:
+    """Original addresses of the objects a journal lists as not restored."""
+    return pa.table({"address": not_restored(read_part(storage, part), quarantine)})
 
 
 def _write(storage: Storage, address: str, rows: pa.Table) -> Part:
-    """Addresses as a sweep is given them."""
+    """Write addresses as input of a sweep."""
     count = rows.num_rows
     empty = pa.repeat(pa.scalar(""), count)
     values = {

@@ -1,4 +1,4 @@
-"""Statistics of the lifecycle runs of a day, for any program to read: ``stats/<date>.csv``."""
+"""Daily statistics of lifecycle runs for other programs: ``stats/<date>.csv``."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ COLUMNS = (
 
 
 def write_statistics(store: Store, planned: PlanDocument, applied: Applied) -> None:
-    """Write the row of a run into the file of its day, in place of one that it had.
+    """Write the row of a run to the file of its day, replacing an earlier row of the run.
 
-    Under the lock of the store, so that no two runs write it at once.
+    Under the lock of the store, so that no two runs write at once.
     """
     section = planned.lifecycle
     assert section is not None
@@ -63,9 +63,9 @@ def write_statistics(store: Store, planned: PlanDocument, applied: Applied) -> N
     except NotFound:
         before = []
     except (UnicodeDecodeError, csv.Error) as error:
-        log.warning("%s is damaged, and is begun again: %s", address, error)
+        log.warning("%s is damaged and starts anew: %s", address, error)
         before = []
-    others = [one for one in before if one.get("run_id") != planned.run]
+    others = [earlier for earlier in before if earlier.get("run_id") != planned.run]
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

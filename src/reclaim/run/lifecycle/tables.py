@@ -1,9 +1,9 @@
-"""The tables of lifecycle runs, as Parquet that any program reads, below ``_reclaim/lifecycle/``.
+"""The tables of lifecycle runs, as Parquet files for other programs, in ``_reclaim/lifecycle/``.
 
-``policy/`` has the dated rules of every run that was applied, ``current_rules/`` those of the last
-one beside what was deleted before, ``potential_commits/`` the commits that may have something to
-delete, with their branches, and ``addresses/date=<day>/`` what rules took. A plan has its own in
-its folder; an apply that comes to its end publishes them.
+``policy/`` has the dated rules of every applied run, ``current_rules/`` those of the last run with
+earlier deletions, ``potential_commits/`` the commits that may have data to delete, with their
+branches, and ``addresses/date=<day>/`` the addresses matched by rules. A plan has its own tables in
+its folder; a finished apply publishes them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ POTENTIAL_COMMITS = pa.schema(
 
 
 def finished_rules(runs: Iterable[RunRecord]) -> Iterator[DatedRule]:
-    """The rules of runs that finished and deleted, at their dates."""
+    """Dated rules of finished runs."""
     for run in runs:
         if run.finished and run.lifecycle is not None:
             for rule in run.lifecycle.dates:
@@ -65,7 +65,7 @@ def finished_rules(runs: Iterable[RunRecord]) -> Iterator[DatedRule]:
 
 
 def policy_table(run: str, rules: Sequence[DatedRule]) -> pa.Table:
-    """The dated rules of a run."""
+    """Table of the dated rules of a run."""
     columns = zip(
         *((run, r.rule_id, r.prefix, r.branch, r.date_to_be_deleted) for r in rules), strict=True
     )
@@ -74,10 +74,10 @@ def policy_table(run: str, rules: Sequence[DatedRule]) -> pa.Table:
 
 
 def current_rules_table(rules: Sequence[DatedRule], finished: Iterable[DatedRule]) -> pa.Table:
-    """The rules of now, beside what was deleted before."""
+    """Table of the current rules, with earlier deletions."""
     rows = [
-        (one.prefix, one.branch, one.date_to_be_deleted, one.last_deleted)
-        for one in current_rules(rules, finished)
+        (rule.prefix, rule.branch, rule.date_to_be_deleted, rule.last_deleted)
+        for rule in current_rules(rules, finished)
     ]
     columns = zip(*rows, strict=True)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, CURRENT_RULES, strict=True)]
@@ -87,11 +87,11 @@ def current_rules_table(rules: Sequence[DatedRule], finished: Iterable[DatedRule
 def potential_commits(
     decided: Decided, reach: Reach, bounds: Bounds, before: Mapping[SnapshotId, int] | None
 ) -> pa.Table:
-    """Commits that may have something that rules match now and did not match in an earlier run,
-    with the branches that reach them.
+    """Table of commits with entries that may match now but did not match in an earlier run, with
+    the branches that reach them.
 
-    ``before`` has what reached commits then, if that can be compared: one that something else
-    reaches now is potential whatever its date.
+    ``before`` has the earlier reach of commits, if comparable: a commit with a changed reach is
+    potential at any date.
     """
     rows = []
     for snapshot, branches in _branches(decided):
@@ -108,32 +108,32 @@ def potential_commits(
 
 
 def _branches(decided: Decided) -> Iterator[tuple[Snapshot, list[str]]]:
-    """Each commit with the branches that reach it; commits of a line share one list."""
+    """Commits with the branches that reach them; commits of a line share a list."""
     history = decided.history
     names: list[frozenset[str]] = [frozenset()] * len(history.snapshots)
     unions: dict[tuple[frozenset[str], frozenset[str]], frozenset[str]] = {}
 
-    def join(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
-        if one is other or not other:
-            return one
-        if not one:
-            return other
-        return unions.setdefault((one, other), one | other)
+    def join(left: frozenset[str], right: frozenset[str]) -> frozenset[str]:
+        if left is right or not right:
+            return left
+        if not left:
+            return right
+        return unions.setdefault((left, right), left | right)
 
     for ref, tip in zip(history.refs, history.tips, strict=True):
         if ref.kind == "branch":
             names[tip] = names[tip] | {ref.name}
-    for number, above in enumerate(history.parents):
-        for parent in above:
+    for number, parents in enumerate(history.parents):
+        for parent in parents:
             names[parent] = join(names[parent], names[number])
-    for snapshot, found in zip(history.snapshots, names, strict=True):
-        yield snapshot, sorted(found)
+    for snapshot, branches in zip(history.snapshots, names, strict=True):
+        yield snapshot, sorted(branches)
 
 
 def publish_tables(
     store: Store, engine: Engine, planned: PlanDocument, place: Place, *, opener: Opener
 ) -> None:
-    """Put the tables of a run where people look for them."""
+    """Publish the tables of a run."""
     section = planned.lifecycle
     assert section is not None
     storage, source = opener(store.storage.url), opener(place.url)

@@ -1,8 +1,8 @@
-"""Finishing lifecycle runs that have promoted what they take, and were cut off before it was taken.
+"""Finish lifecycle runs interrupted after their promotion.
 
-For readers it is gone already, and no other run can claim it. So whoever runs next finishes it: if
-the rules are still those that it was planned by, and within the limits of the new run. Otherwise a
-person decides, and the new run does not begin.
+Readers no longer see the promoted data, and no other run can claim it. So the next run finishes the
+interrupted run: if the rules are unchanged since its plan, and within the limits of the new run.
+Otherwise a person decides, and the new run does not start.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from reclaim.engine.tasks.deleting import FAILED
 from reclaim.engine.tasks.parts import Opener, Place, open_storage
 from reclaim.errors import Corrupt, NotFound, Partial, PlanRefused, Refused, TooMuch, UnknownVersion
 from reclaim.policy.lifecycle import decode_lifecycle, lifecycle_document
-from reclaim.run.apply.admission import exclude_options
 from reclaim.run.apply.apply_plan import apply_plan
 from reclaim.run.apply.limits import NO_LIMITS, Limits
-from reclaim.run.lifecycle.done_before import DoneBefore
+from reclaim.run.apply.preconditions import exclude_options
+from reclaim.run.lifecycle.earlier_runs import EarlierRuns
 from reclaim.run.plan import plan_file
 from reclaim.run.plan.checks import check_files
 from reclaim.run.plan.plan_document import PlanDocument
 from reclaim.run.record.journal import Journal
 from reclaim.run.record.known_lists import known_lists
 from reclaim.run.record.stages import Watcher
-from reclaim.run.roots.cut_off import find_cut_off
+from reclaim.run.roots.interrupted_runs import find_interrupted
 from reclaim.run.sweep.removal import DELETE, OPTIONS, Removal, removal_of
 from reclaim.run_record import Action, RunRecord
 from reclaim.stores.abilities import TakesReferenced
@@ -36,11 +36,11 @@ log = logging.getLogger(__name__)
 
 
 def find_unfinished(store: Store) -> Iterator[RunRecord]:
-    """The runs that were cut off and that somebody may finish, the oldest first.
+    """Interrupted runs that may be finished, oldest first.
 
-    Not one that was begun to be undone or purged: that is to be finished.
+    Excludes runs whose undo or purge has begun: finish these instead.
     """
-    for run in find_cut_off(store):
+    for run in find_interrupted(store):
         if run.allows(Action.APPLY):
             yield run
 
@@ -52,15 +52,15 @@ def finish_unfinished(
     limits: Limits = NO_LIMITS,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
-) -> DoneBefore:
-    """Finish every such run in the way that it was begun; returns what was done.
+) -> EarlierRuns:
+    """Finish all such runs with their original options; return their results.
 
-    A run whose plan, or a file of it, is gone or damaged is left and logged: only ``undo`` ends
-    such a run. So is a run of which some objects cannot be taken, which waits for the next one. A
-    run by other rules than those of now, or beyond the ``limits``, is refused.
+    A run is skipped and logged if its plan, or a file of it, is missing or damaged: only ``undo``
+    ends such a run. A run with failed deletes is left for the next run. A run with other rules than
+    the current ones, or beyond the ``limits``, is refused.
     """
-    done = DoneBefore()
-    with done.telling():
+    done = EarlierRuns()
+    with done.add_to_errors():
         for run in list(find_unfinished(store)):
             _finish(store, engine, run, done, limits=limits, watcher=watcher, opener=opener)
     return done
@@ -70,7 +70,7 @@ def _finish(
     store: Store,
     engine: Engine,
     run: RunRecord,
-    done: DoneBefore,
+    done: EarlierRuns,
     *,
     limits: Limits,
     watcher: Watcher | None,
@@ -105,7 +105,7 @@ def _finish(
         if not error.details.get("failed"):
             raise
         log.warning(
-            "lifecycle run %s is not finished: %s; release what it has not taken: reclaim undo %s",
+            "lifecycle run %s is not finished: %s; release its remaining objects: reclaim undo %s",
             run.id,
             error.message,
             run.id,
@@ -117,7 +117,7 @@ def _finish(
 
 @dataclass(frozen=True, slots=True)
 class _Unfinished:
-    """A run that was cut off, with its plan."""
+    """Interrupted run, with its plan."""
 
     store: Store
     run: RunRecord
@@ -125,12 +125,12 @@ class _Unfinished:
     planned: PlanDocument
 
     def check(self, limits: Limits, opener: Opener) -> None:
-        """Refuse to finish it unless nobody could be surprised by that."""
+        """Refuse to finish the run if its rules changed, or beyond the limits."""
         if not self._has_rules_of_now():
             raise Refused(
-                f"lifecycle run {self.run.id} was cut off when it had begun to take objects, and "
-                f"the lifecycle rules of {self.store.name} are other ones than it was planned by",
-                hint=f"nothing was changed; {self._ways_out()}",
+                f"lifecycle run {self.run.id} was interrupted after its promotion, and the "
+                f"lifecycle rules of {self.store.name} have changed since its plan",
+                hint=f"nothing was changed; {self._options_hint()}",
                 run=self.run.id,
             )
         objects, size = self._count_left(opener)
@@ -138,10 +138,10 @@ class _Unfinished:
             limits.size is not None and size > limits.size
         ):
             raise TooMuch(
-                f"lifecycle run {self.run.id} was cut off and has to be finished first, and it may "
-                f"take {objects} objects and {size} bytes: more than --max-objects or --max-bytes "
-                "allows",
-                hint=f"nothing was changed; {self._ways_out()}",
+                f"lifecycle run {self.run.id} was interrupted and must be finished first, but it "
+                f"may delete {objects} objects and {size} bytes: more than --max-objects or "
+                "--max-bytes allows",
+                hint=f"nothing was changed; {self._options_hint()}",
                 run=self.run.id,
                 candidates=objects,
                 bytes=size,
@@ -158,8 +158,8 @@ class _Unfinished:
         return lifecycle_document(stored.policy) == section.policy
 
     def _count_left(self, opener: Opener) -> tuple[int, int]:
-        """At most so many objects and bytes has it not taken yet: what a wave did that was cut off
-        is not counted as taken."""
+        """Maximum number of objects and bytes not deleted yet. Objects of an interrupted wave count
+        as not deleted."""
         assert isinstance(self.store, TakesReferenced)
         applies = self.place.below("apply")
         known = known_lists(self.run)
@@ -168,11 +168,16 @@ class _Unfinished:
         objects = self.store.count_expired(self.run.id) - done.counts.total()
         return max(objects, 0), max(self.planned.candidate_bytes - done.sizes.total(), 0)
 
-    def _ways_out(self) -> str:
+    def _options_hint(self) -> str:
         removal = removal_of(self.run)
-        how = OPTIONS[removal.name] if removal is not None else ""
-        command = ("reclaim apply", str(self.place), how, exclude_options(self.run.left_out.globs))
+        option = OPTIONS[removal.name] if removal is not None else ""
+        command = (
+            "reclaim apply",
+            str(self.place),
+            option,
+            exclude_options(self.run.left_out.globs),
+        )
         return (
-            f"finish it: {' '.join(filter(None, command))}; or release what it has not taken: "
+            f"finish it: {' '.join(filter(None, command))}; or release its remaining objects: "
             f"reclaim undo {self.run.id}"
         )

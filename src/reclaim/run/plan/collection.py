@@ -1,4 +1,4 @@
-"""A collection: everything of a store is listed, and goes unless a live container lists it."""
+"""Full collection: list all objects of a store, and delete those no live container lists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reclaim.engine.requests import ExpandRequest, FindRequest
 from reclaim.engine.tasks.parts import Part, Place, write_part
 from reclaim.run.plan.context import PlanContext
 from reclaim.run.plan.decide import Decided
-from reclaim.run.plan.plan_kind import MarkedContainers, ObjectListing, PlanKind, WhyFull
+from reclaim.run.plan.plan_kind import FullRunReason, MarkedContainers, ObjectListing, PlanKind
 from reclaim.storage import LISTED, KeyRange
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots, SurveysContainers
@@ -22,7 +22,7 @@ from reclaim.urls import is_odd
 
 
 class Collection(PlanKind):
-    """A collection of everything that nothing reaches."""
+    """Collection of all unreferenced objects."""
 
     lists_all = True
 
@@ -43,13 +43,13 @@ class Collection(PlanKind):
         return pipelines.find(self.context.engine, request)
 
 
-def make_collection(context: PlanContext, why_full: WhyFull | None) -> Collection:  # noqa: ARG001
-    """The kind of a run that was not asked to be another."""
+def make_collection(context: PlanContext, full_run_reason: FullRunReason | None) -> Collection:  # noqa: ARG001
+    """Make the default kind of run."""
     return Collection(context)
 
 
 def list_store(context: PlanContext, place: Place) -> ObjectListing:
-    """Everything that a store has, written down at a place."""
+    """List all objects of a store, and write the listing to a folder."""
     store, engine = context.store, context.engine
     format = store.format
     ranges = [
@@ -58,7 +58,7 @@ def list_store(context: PlanContext, place: Place) -> ObjectListing:
     partitions = _partitions(store, ranges)
     if not isinstance(format, DecodesSnapshots):
         return ObjectListing(engine.list(format, ranges, place), partitions)
-    # Its snapshots are files: they are read where they are listed, and once.
+    # Snapshots are files, read a single time during the listing.
     of_snapshots = [keys for keys in ranges if format.has_snapshots(keys)]
     surveyed: Surveyed | None = None
     if isinstance(format, SurveysContainers) and format.surveys_containers:
@@ -81,7 +81,7 @@ def expand(
     surveyed: Surveyed | None = None,
     known: Sequence[Part] = (),
 ) -> ContainerFiles:
-    """The containers that snapshots need, and those that only dead ones have."""
+    """Read the containers of snapshots, including those of dead snapshots only."""
     return pipelines.expand(
         context.engine,
         ExpandRequest(
@@ -95,7 +95,7 @@ def expand(
 
 
 def by_partition(folders: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """The folders of each partition that has a name."""
+    """Group folders by partition name, without folders outside partitions."""
     named: dict[str, list[str]] = {}
     for folder, partition in folders:
         if partition:

@@ -1,4 +1,4 @@
-"""The context of a plan: the store, the engine, and where the plan goes."""
+"""The context of a plan: the store, the engine, and the folder of the plan."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from reclaim.stores.observation import Margins
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """The subject of one attempt at a plan; nothing of it changes on the way."""
+    """Inputs of a single attempt at a plan. Immutable."""
 
     store: Store
     engine: Engine
     run: str
     place: Place
-    """The folder of the plan."""
+    """Folder of the plan."""
     margins: Margins
     opener: Opener
     stages: Stages
@@ -33,25 +33,26 @@ class PlanContext:
 
     @property
     def storage(self) -> Storage:
-        """The storage of the plan."""
+        """Storage of the plan."""
         return self.opener(self.place.url)
 
     @property
     def own_storage(self) -> Storage:
-        """The storage of the store."""
+        """Storage of the store."""
         return self.opener(self.store.storage.url)
 
     @property
     def work(self) -> Place:
-        """The folder for files that only the making of the plan needs."""
+        """Folder for temporary files."""
         return self.place.below("work")
 
     def is_skipped(self, folder: str) -> bool:
-        """Whether a folder is not listed: the plan's own, or the folder of a run that is young."""
+        """Whether the listing skips a folder: the plan's own folder, or the folder of a young
+        run."""
         return folder.rstrip("/") == self.place.prefix.rstrip("/") or self.young.has(folder)
 
     def tidy(self, *folders: str) -> None:
-        """Remove folders of the plan."""
+        """Delete folders of the plan."""
         storage = self.storage
         for folder in folders:
             for stored in list(storage.list(self.place.at(folder))):
@@ -59,7 +60,7 @@ class PlanContext:
 
 
 class YoungRuns:
-    """The runs of a store that have begun since the shortest margin of their files."""
+    """Runs of a store younger than the shortest margin of run files."""
 
     def __init__(self, store: Store, margins: Margins, now: datetime) -> None:
         self._store = store
@@ -69,12 +70,12 @@ class YoungRuns:
         self._margin = min(of_runs, default=timedelta(0))
 
     def has(self, folder: str) -> bool:
-        """Whether a folder is that of such a run."""
+        """Whether a folder belongs to a young run."""
         folder = folder.rstrip("/")
         run_id = folder.rpartition("/")[2]
         _, place = self._store.place(run_id)
         if place.rstrip("/") != folder:
             return False
         age = age_by_id(run_id, self._now)
-        # By another clock it may begin a little later than now.
+        # By another clock the run may begin slightly in the future.
         return age is not None and -SAFETY.clock_skew <= age < self._margin

@@ -1,4 +1,4 @@
-"""Why snapshots are dead, in words; and what of the storage each of them names."""
+"""Dead snapshots: the causes of their death as text, and the containers they name."""
 
 from __future__ import annotations
 
@@ -26,26 +26,29 @@ _BY_EARLIER_RUN = {"condemned": "removed", "quarantined": "put in quarantine"}
 
 
 def by_earlier_run(state: str) -> str:
-    """The reason of a snapshot that an earlier run has marked."""
+    """Reason text for a snapshot marked by an earlier run."""
     return f"{_BY_EARLIER_RUN.get(state, 'marked')} by an earlier run"
 
 
 def find_dead(seen: Observation, decided: Decided) -> dict[SnapshotId, str]:
-    """Every snapshot that is not live, and why."""
-    dead = {one: seen.why.get(one) or decided.rule(one) for one in seen.ids - decided.live}
-    for found, state in seen.marked.items():
-        if found not in decided.live and found not in dead:
-            dead[found] = by_earlier_run(state)
+    """Dead snapshots, each with its reason."""
+    dead = {
+        snapshot: seen.why.get(snapshot) or decided.rule(snapshot)
+        for snapshot in seen.ids - decided.live
+    }
+    for snapshot, state in seen.marked.items():
+        if snapshot not in decided.live and snapshot not in dead:
+            dead[snapshot] = by_earlier_run(state)
     return dead
 
 
 def find_dead_ids(seen: Observation, decided: Decided) -> frozenset[SnapshotId]:
-    """Every snapshot that is not live."""
+    """Ids of all dead snapshots."""
     return (seen.ids | seen.marked.keys()) - decided.live
 
 
 def causes_of(seen: Observation, noun: str) -> Sequence[str]:
-    """The sentences for what is live (the first one) or dead, ours and the store's own."""
+    """Cause texts in order: live first, then dead, then the store's own causes."""
     return (*(cause.format(noun=noun) for cause in CAUSES), *_causes_of_store(seen))
 
 
@@ -54,9 +57,9 @@ def _causes_of_store(seen: Observation) -> Sequence[str]:
 
 
 def find_containers(seen: Observation, decided: Decided) -> pa.Table:
-    """The containers that snapshots name themselves, each once; live ones win."""
+    """Containers named by snapshots, without duplicates. Live takes precedence over dead."""
     if lost := decided.live - seen.ids:
-        raise Corrupt(f"the snapshot {min(lost)} is live and not there")
+        raise Corrupt(f"the live snapshot {min(lost)} does not exist")
     causes_in_order = (*CAUSES, *_causes_of_store(seen))
     numbers = {sentence: number for number, sentence in enumerate(causes_in_order)}
     known: dict[SnapshotId, int] = dict.fromkeys(decided.live, LIVE)
@@ -78,29 +81,31 @@ def _column(addresses: Mapping[SnapshotId, str]) -> pa.Array:
 
 
 def live_containers(seen: Observation, snapshots: Collection[SnapshotId]) -> pa.Table:
-    """The containers that some live snapshots name, each once."""
+    """Containers named by the given live snapshots, without duplicates."""
     return each_once(
         [
-            snapshot_containers([addresses[one] for one in snapshots if one in addresses], kind)
+            snapshot_containers(
+                [addresses[snapshot] for snapshot in snapshots if snapshot in addresses], kind
+            )
             for kind, addresses in seen.containers.items()
         ]
     )
 
 
 def dead_containers(seen: Observation, snapshots: Collection[SnapshotId]) -> pa.Table:
-    """The containers that some dead snapshots name, each once."""
+    """Containers named by the given dead snapshots, without duplicates."""
     tables = []
     for kind, addresses in seen.containers.items():
-        named = [addresses[one] for one in snapshots if one in addresses]
+        named = [addresses[snapshot] for snapshot in snapshots if snapshot in addresses]
         causes = [CAUSES.index(UNREACHED)] * len(named)
         tables.append(snapshot_containers(named, kind, causes))
     return each_once(tables)
 
 
-def _cause(found: SnapshotId, seen: Observation, decided: Decided) -> str:
-    """The cause of a snapshot's death."""
-    if found in seen.why:
-        return seen.why[found]
-    if found in decided.before:
+def _cause(snapshot: SnapshotId, seen: Observation, decided: Decided) -> str:
+    """Cause of a snapshot's death."""
+    if snapshot in seen.why:
+        return seen.why[snapshot]
+    if snapshot in decided.before:
         return EXPIRED
-    return UNREACHED if found in seen.ids else CONDEMNED
+    return UNREACHED if snapshot in seen.ids else CONDEMNED

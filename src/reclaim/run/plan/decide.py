@@ -1,4 +1,4 @@
-"""Decide: what of a history stays, from a policy and what was observed. Pure."""
+"""Decide which snapshots stay, from a policy and an observation. Pure."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import compress
 
-from reclaim.cycles import no_search_for_cycles
 from reclaim.errors import Corrupt, IncompleteRead, NotFound, Refused
+from reclaim.garbage_collector import cyclic_gc_paused
 from reclaim.history import Edit, ExpiredCount, build, count_expired, expire, held_by_undo
 from reclaim.history.expired import parents_after
 from reclaim.history.graph import reachable
@@ -19,7 +19,7 @@ from reclaim.stores.observation import Observation
 
 KEEPS_ALL = Policy()
 Predict = Callable[[History, AbstractSet[SnapshotId]], Edit]
-"""The edit that somebody else will make of a history, by what the rules keep of it."""
+"""Predicts the history edit made by a library, from the snapshots kept by the rules."""
 UNREACHED = "no branch, tag or lease reaches it"
 STAYS_BEHIND = "behind a branch or tag at an expired {noun}, which stays with what it reaches"
 HELD_BY_UNDO = "held by the undo of a run"
@@ -27,10 +27,10 @@ HELD_BY_UNDO = "held by the undo of a run"
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The decisions of a policy about a history.
+    """Decisions of a policy about a history.
 
-    ``live`` is what refs, leases and promises of runs reach once the history is edited, ``before``
-    what they reach as it stands.
+    ``live`` has the snapshots reachable from refs, leases and promises of runs after the edit of
+    the history; ``before`` those reachable before it.
     """
 
     history: History
@@ -39,30 +39,30 @@ class Decided:
     live: frozenset[SnapshotId]
     before: frozenset[SnapshotId]
     cut_off: frozenset[SnapshotId] = frozenset()
-    """Snapshots that the rules keep and that no ref reaches once somebody else has edited."""
+    """Snapshots kept by the rules but unreachable from refs after a library's edit."""
     noun: str = "commit"
-    """The store's own word for a snapshot, as the reasons say it."""
+    """The store's own word for a snapshot, used in reasons."""
     leases: tuple[Lease, ...] = ()
 
     def rule(self, snapshot: SnapshotId) -> str:
-        """Why a snapshot that is not live goes."""
+        """Reason why a dead snapshot is dead."""
         if snapshot in self.before:
             return "; ".join(self.decisions[snapshot].reasons)
         return UNREACHED
 
     def released(self) -> frozenset[SnapshotId]:
-        """The snapshots that refs reach, and do not reach once the history is edited."""
+        """Snapshots reachable from refs before the edit of the history, but not after it."""
         return find_released(self.history, self.edit)
 
     def reached(self) -> Iterator[Decision]:
-        """The decisions for the snapshots that refs reach before the edit, newest first.
+        """Decisions for snapshots reachable from refs before the edit, newest first.
 
-        The first reason of an expired snapshot that stays is what holds it.
+        The first reason of an expired snapshot that stays names its holder.
         """
         history, released = self.history, self.released()
         by_undo = held_by_undo(history, self.leases)
-        there = reachable(history.parents, history.tips)
-        for decision in compress(self.decisions, there):
+        reached = reachable(history.parents, history.tips)
+        for decision in compress(self.decisions, reached):
             if decision.kept or (decision.id in released and decision.id not in by_undo):
                 yield decision
             else:
@@ -71,11 +71,11 @@ class Decided:
                 yield decision._replace(reasons=reasons)
 
     def new_parents(self) -> Sequence[tuple[int, ...]]:
-        """The parents of each snapshot once the history is edited, as numbers."""
+        """Parents of each snapshot after the edit of the history, as numbers."""
         return parents_after(self.history, self.edit)
 
     def count_expired(self, within: Collection[SnapshotId] | None = None) -> ExpiredCount:
-        """Count the expired snapshots, or those of them ``within`` some, with their holders."""
+        """Count the expired snapshots with their holders; with ``within``, only these snapshots."""
         return count_expired(self.history, self.decisions.kept, self.edit, self.leases, within)
 
 
@@ -90,10 +90,9 @@ def decide_seen(
     spared: Collection[SnapshotId] = (),
     noun: str = "commit",
 ) -> Decided:
-    """Decide from what a store was seen to be; by its own rules, where it has them.
+    """Decide from an observation of a store; by the store's own rules if it has them.
 
-    What is ``spared`` counts as live although nothing names it. ``limit`` has the names of the refs
-    that the edit is narrowed to.
+    ``spared`` snapshots count as live without a reference. ``limit`` names the refs to edit.
     """
     check_counts(
         (seen.expected.snapshots, seen.read.snapshots),
@@ -103,9 +102,9 @@ def decide_seen(
         if not policy.empty:
             raise Refused(
                 "this kind of store has no history to expire",
-                hint=f"leave the rules out; unreachable {noun}s are collected without any",
+                hint=f"run without rules; unreachable {noun}s are collected without them",
             )
-        return _as_reached(seen, seen.reached)
+        return _decided_by_store(seen, seen.reached)
     return decide(
         policy,
         snapshots=seen.snapshots,
@@ -124,25 +123,25 @@ def decide_seen(
 
 
 def check_counts(snapshots: tuple[int, int], containers: tuple[int, int] = (0, 0)) -> None:
-    """Refuse to decide when the store counted other numbers of snapshots than were read."""
+    """Refuse to decide if the counts of the store differ from the counts of the read."""
     pairs = {"snapshots": snapshots, "containers that snapshots name": containers}
-    for what, (expected, read) in pairs.items():
+    for unit, (expected, read) in pairs.items():
         if expected != read:
             raise IncompleteRead(
-                f"the store counts {expected} {what}, and {read} were read",
+                f"the store counts {expected} {unit}, but {read} were read",
                 hint="nothing was changed; run it again, and look at the store if it repeats",
                 expected=expected,
                 read=read,
             )
 
 
-def _as_reached(seen: Observation, reached: frozenset[SnapshotId]) -> Decided:
+def _decided_by_store(seen: Observation, reached: frozenset[SnapshotId]) -> Decided:
     history = build((), ())
     nothing = evaluate(KEEPS_ALL, history, now=seen.read_at)
     return Decided(history, nothing, Edit({}, (), (), (), (), {}), live=reached, before=frozenset())
 
 
-@no_search_for_cycles()
+@cyclic_gc_paused()
 def decide(
     policy: Policy,
     *,
@@ -159,11 +158,11 @@ def decide(
     spared: Iterable[SnapshotId] = (),
     noun: str = "commit",
 ) -> Decided:
-    """Decide what stays. A policy without rules keeps everything that is reached.
+    """Decide which snapshots stay. A policy without rules keeps all reachable snapshots.
 
-    The edit is ours, unless somebody else will make it and ``predict`` says how. What that takes
-    out of reach although the rules keep it stays. ``noun`` is the store's word for a snapshot.
-    What the leases of undos reach stays in the history, whatever the rules say.
+    Reclaim makes the edit, unless ``predict`` describes an edit by a library. Snapshots kept by the
+    rules stay even if a library's edit makes them unreachable. Snapshots reachable from leases of
+    undos stay in the history, whatever the rules are. ``noun`` is the store's word for a snapshot.
     """
     history = build(snapshots, refs)
     decisions = evaluate(policy, history, now=now, noun=noun)
@@ -204,18 +203,24 @@ def decide(
 
 
 def find_released(history: History, edit: Edit) -> frozenset[SnapshotId]:
-    """The snapshots that refs reach, and do not reach once the history is edited."""
+    """Snapshots reachable from refs before an edit of the history, but not after it."""
     reached = reachable(history.parents, history.tips)
-    return frozenset(one for one in edit.unreachable if reached[history.numbers[one]])
+    return frozenset(
+        snapshot for snapshot in edit.unreachable if reached[history.numbers[snapshot]]
+    )
 
 
 def find_cut_off(
     history: History, kept: AbstractSet[SnapshotId], edit: Edit
 ) -> frozenset[SnapshotId]:
-    """Snapshots that are kept and that an edit takes out of reach; an origin alone may go."""
+    """Kept snapshots an edit makes unreachable, except root snapshots."""
     reached = reachable(history.parents, history.tips)
-    numbers = ((one, history.numbers[one]) for one in edit.unreachable if one in kept)
-    return frozenset(one for one, at in numbers if reached[at] and history.parents[at])
+    numbers = (
+        (snapshot, history.numbers[snapshot]) for snapshot in edit.unreachable if snapshot in kept
+    )
+    return frozenset(
+        snapshot for snapshot, number in numbers if reached[number] and history.parents[number]
+    )
 
 
 def _ids(history: History, reached: bytearray) -> frozenset[SnapshotId]:
@@ -227,15 +232,15 @@ def _ids(history: History, reached: bytearray) -> frozenset[SnapshotId]:
 def _number(history: History, lease: Lease) -> int:
     if lease.snapshot not in history.numbers:
         raise Corrupt(
-            f"the lease {lease.id} of {lease.holder} is on {lease.snapshot}, which is not there",
+            f"the lease {lease.id} of {lease.holder} is on {lease.snapshot}, which does not exist",
             hint="restore the store from a backup; nothing was changed",
         )
     return history.numbers[lease.snapshot]
 
 
-def find_named(found: Sequence[Ref], names: Sequence[str]) -> list[Ref]:
-    """The refs with some names."""
-    known = {ref.name: ref for ref in found}
+def find_named(refs: Sequence[Ref], names: Sequence[str]) -> list[Ref]:
+    """Select refs by name."""
+    known = {ref.name: ref for ref in refs}
     for name in names:
         if name not in known:
             raise NotFound(f"there is no branch or tag {name!r}")

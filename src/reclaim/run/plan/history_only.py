@@ -1,7 +1,7 @@
-"""Plan: edit the history by rules, and delete nothing.
+"""Plan an edit of the history by rules, without deleting objects.
 
-The history is read and decided on in this process, without an engine and without a listing. The
-plan is written down, reviewed and applied like any other (decision 0032).
+The history is read and decided in this process, without an engine and a listing. The plan is
+written, reviewed and applied like any other (decision 0032).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ SNAPSHOTS = "snapshots.parquet"
 
 @dataclass(frozen=True, slots=True)
 class HistoryDecision:
-    """A history as it was read, and what a policy makes of it."""
+    """History as read, with the decisions of a policy."""
 
     seen: Observation
     decided: Decided
     library_edit: LibraryEdit | None
-    """The edit that the store's own library is asked for, if that edits the history."""
+    """Edit requested from the store's own library; None if Reclaim makes the edit."""
 
 
 def plan_history(
@@ -50,9 +50,9 @@ def plan_history(
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> WrittenPlan:
-    """Plan an edit of the history, which is narrowed to what some ``refs`` reach if any are given.
+    """Plan an edit of the history, of all refs or only some ``refs``.
 
-    Changes nothing in the store, which only notes what the plan hashes to.
+    The store is not changed, except for a record of the plan's digest.
     """
     options = options or PlanOptions()
     run_id = new_run_id(store.clock.now())
@@ -86,7 +86,7 @@ def plan_history(
             decided=decided,
             dead=dead,
             containers=NO_CONTAINERS,
-            found=Candidates(),
+            candidates=Candidates(),
             snapshots=plan_snapshots.write(storage, place.at(SNAPSHOTS), seen, decided),
             sections=PlanSections(history_only=HistoryOnly(refs=_tips(seen, refs))),
         )
@@ -105,7 +105,7 @@ def _tips(seen: Observation, names: Sequence[str]) -> dict[str, str]:
 def decide_history(
     store: Store, options: PlanOptions, *, refs: Sequence[str] = ()
 ) -> HistoryDecision:
-    """Decide what such a plan would make of the history; writes nothing at all."""
+    """Decide an edit of the history without writing a plan."""
     library_edit = _find_library_edit(store, options, refs)
     store.check()
     return _decide(store, options, refs, library_edit)
@@ -114,7 +114,7 @@ def decide_history(
 def _find_library_edit(
     store: Store, options: PlanOptions, refs: Sequence[str]
 ) -> LibraryEdit | None:
-    """The edit to ask the store's own library for; None if Reclaim makes it."""
+    """Edit to request from the store's own library; None if Reclaim makes the edit."""
     require_rules(options.policy)
     library_edit = find_library_edit(
         store,
@@ -130,9 +130,9 @@ def _find_library_edit(
     if issubclass(store.handle, EditsHistory):
         return None
     raise Refused(
-        f"the library of {store.kind} stores edits their history, and cannot be narrowed to "
+        f"the library of {store.kind} stores edits the whole history; it cannot be limited to "
         "some refs",
-        hint="leave --ref out",
+        hint="run without --ref",
     )
 
 
@@ -141,12 +141,12 @@ def _decide(
 ) -> HistoryDecision:
     if not isinstance(store, ShowsHistory):
         raise Refused(
-            f"the history of {store.kind} stores can be read only by a plan of their objects",
+            f"the history of {store.kind} stores can only be read by a plan with objects",
             hint="plan with the same rules and without --history-only",
         )
     seen = _observe(store, store.current_history())
     if seen.editor is not None:
-        # What its edit hides may be part of the history again.
+        # The edit may be rolled back, with its snapshots part of the history again.
         raise edit_in_progress(seen.editor)
     predict = None
     if library_edit is not None:
@@ -170,10 +170,10 @@ def _decide(
 
 
 def _observe(store: Store, history: HistorySeen) -> Observation:
-    """A history as an observation that has nothing else; leases are read after it.
+    """Convert a history to an observation without objects; read the leases after it.
 
-    Leases decide only on what the plan says: an apply deletes no snapshot, and what the undo of a
-    run holds was read with the history.
+    Leases affect only the texts of the plan: an apply deletes no snapshot, and leases of undos were
+    read with the history.
     """
     ids = frozenset(snapshot.id for snapshot in history.snapshots)
     leases = [

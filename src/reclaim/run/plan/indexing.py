@@ -1,4 +1,4 @@
-"""The index in a plan: reading the ranges that no earlier run has read."""
+"""The index of a plan: read ranges no earlier run has read."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from reclaim.run.plan.plan_document import ContainerCounts
 from reclaim.run.record.checkpoints import Start
 from reclaim.stores.observation import Observation
 
-MOST_BUCKETS = 64
-FEW_BUCKETS = 8
-ROWS_OF_A_BUCKET = 50_000
-"""Entries that are worth a part of the index of their own."""
+MAX_BUCKETS = 64
+MAX_STEP_BUCKETS = 8
+MIN_BUCKET_ROWS = 50_000
+"""Minimum number of entries in a bucket of the index."""
 
 
 def find_edges(seen: Observation, entries: int, *, whole: bool) -> Sequence[str]:
-    """Partitions at which the index is cut, so that a part has few of them; a step that is not the
-    whole index is cut into fewer parts."""
+    """Partitions at which to cut the index, so that each file covers few of them. A step that is
+    not the whole index is cut into fewer files."""
     partitions = sorted(seen.closed | seen.open)
-    most = MOST_BUCKETS if whole else FEW_BUCKETS
-    buckets = min(most, len(partitions), -(-entries // ROWS_OF_A_BUCKET))
+    limit = MAX_BUCKETS if whole else MAX_STEP_BUCKETS
+    buckets = min(limit, len(partitions), -(-entries // MIN_BUCKET_ROWS))
     return [partitions[n * len(partitions) // buckets] for n in range(1, buckets)]
 
 
 def copy_known(context: PlanContext, start: Start[Any]) -> Copied:
-    """The lists of ranges that runs have read into the index since the section that a run starts
-    from, where all other files of the plan are; all of the index where there is no section."""
+    """Copy the lists of ranges indexed since the section a run starts from, next to the other files
+    of the plan; all lists if there is no section."""
     if start.checkpoint is None:
         return Copied()
     section = None if start.section is None else start.section.section
@@ -41,23 +41,23 @@ def copy_known(context: PlanContext, start: Start[Any]) -> Copied:
 
 
 def index_ranges(engine: Engine, request: IndexRequest, counts: ContainerCounts) -> Indexed:
-    """Read ranges into the index; refused when less was read than there must be.
+    """Read ranges into the index. Refuse incomplete reads.
 
-    ``counts`` are those of the containers in the request, as they were counted on their way there.
+    ``counts`` are the counts of containers in the request, taken when they were expanded.
     """
     indexed = pipelines.index(engine, request)
-    found = indexed.counts
-    for what, expected, read in (
-        ("containers", counts.containers, found.known + found.containers),
-        ("entries", counts.entries, found.known_entries + found.entries),
-        ("containers", found.expected, found.containers),
-        ("entries", found.expected_entries, found.entries),
-        ("rows", found.rows, sum(part.rows for part in indexed.parts)),
-        ("ranges", found.ranges, sum(part.rows for part in indexed.ranges)),
+    counted = indexed.counts
+    for unit, expected, read in (
+        ("containers", counts.containers, counted.known + counted.containers),
+        ("entries", counts.entries, counted.known_entries + counted.entries),
+        ("containers", counted.expected, counted.containers),
+        ("entries", counted.expected_entries, counted.entries),
+        ("rows", counted.rows, sum(part.rows for part in indexed.parts)),
+        ("ranges", counted.ranges, sum(part.rows for part in indexed.ranges)),
     ):
         if expected != read:
             raise IncompleteRead(
-                f"{expected} {what} were expected for the index and {read} were found",
+                f"{expected} {unit} were expected for the index, but {read} were read",
                 hint="nothing was planned; run it again, and look at the storage if it repeats",
                 expected=expected,
                 read=read,

@@ -1,4 +1,4 @@
-"""The document of a plan, as ``plan.json`` has it; ``plan_file`` reads and writes it."""
+"""The document of a plan, the content of ``plan.json``; ``plan_file`` reads and writes it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from reclaim.run_record import COLLECT, EXPIRE
 
 FORMAT = 2
 OF_RUNS = ("record", "run", "work", "quarantine")
-"""Kinds of objects that runs write for themselves."""
+"""Kinds of objects written by runs."""
 
 
 def _one_of(*words: str) -> Any:
-    """The words that a field can be, in its schema; a plan with another word can be read."""
+    """Field with a fixed set of words in its schema. Plans with other words can be read."""
     return Field(json_schema_extra={"enum": [*words]})
 
 
@@ -32,7 +32,7 @@ class _Model(BaseModel):
 
 
 class StoreName(_Model):
-    """Which store a plan is for."""
+    """Identity of the store of a plan."""
 
     kind: str
     name: str
@@ -42,18 +42,19 @@ class StoreName(_Model):
     noun: str = "commit"
     """The store's own word for a snapshot."""
     quarantines: bool | None = None
-    """Whether an apply moves objects to quarantine unless it is told otherwise."""
+    """Whether an apply moves objects to quarantine by default."""
 
 
 class Where(_Model):
-    """Where a plan was written. Its files are named from there, so it cannot be moved."""
+    """Original location of a plan. Addresses of its files start there, so a plan cannot be
+    moved."""
 
     url: str
     prefix: str
 
 
 class File(_Model):
-    """A file of the plan."""
+    """File of the plan."""
 
     address: str
     rows: int
@@ -69,9 +70,9 @@ class File(_Model):
 
 
 class Counts(_Model):
-    """How much there must be, or how much was read; each of them counted where it was done.
+    """Counts expected or read, each taken where the work was done.
 
-    ``snapshots`` are all that the store has, the others are what live ones need.
+    ``snapshots`` counts all snapshots of the store, the other fields only data of live snapshots.
     """
 
     snapshots: int
@@ -81,7 +82,7 @@ class Counts(_Model):
 
 
 class Group(_Model):
-    """Objects with something in common."""
+    """Objects with common properties."""
 
     objects: int
     bytes: int
@@ -93,7 +94,7 @@ class Group(_Model):
 
 
 class Large(_Model):
-    """One of the largest objects that would go."""
+    """Large object among the candidates."""
 
     bytes: int
     address: str
@@ -101,31 +102,31 @@ class Large(_Model):
 
 
 class Noncurrent(_Model):
-    """Versions that a bucket keeps of what was deleted or replaced before."""
+    """Noncurrent versions kept by a bucket."""
 
     objects: int
     bytes: int
 
 
 class HistoryChange(_Model):
-    """The edit of the history that a plan makes, whether anything goes by it or not."""
+    """Size of a plan's history edit, with or without deletions."""
 
     reparented: int
-    """Snapshots that get other parents."""
+    """Snapshots with new parents."""
     released: int
-    """Snapshots that branches or tags reach, and do not reach after it."""
+    """Snapshots that branches or tags reach before the edit, but not after it."""
     held: int
-    """Those of them that stay: a lease has them, or a run that can be undone."""
+    """Released snapshots kept by a lease, or by a run that can be undone."""
 
 
 class HeldBy(_Model):
-    """A branch, a tag, or the undo of a run, and the number of expired snapshots that it holds."""
+    """Holder of expired snapshots: a branch, a tag, or the undo of a run."""
 
     kind: str
     ref: str | None
     run: str | None
     until: AwareDatetime | None
-    """When the hold of an undo ends."""
+    """End of the hold of an undo."""
     commits: int
 
     @property
@@ -134,26 +135,26 @@ class HeldBy(_Model):
 
 
 class TooYoung(_Model):
-    """Objects without a reference that are younger than the margin: they may go later."""
+    """Unreferenced objects younger than the margin. A later run may delete them."""
 
     objects: int
     bytes: int
     snapshots: int
-    """Snapshots that only their age keeps, where a store has such; their objects do not count."""
+    """Snapshots kept by age alone, in stores with such snapshots; their objects do not count."""
     first_at: AwareDatetime
-    """When the first of them is old enough."""
+    """When the first object is old enough."""
     all_at: AwareDatetime
 
 
 class LibraryEdit(_Model):
-    """An edit of the history that the store's own library makes: what it is asked beside rules."""
+    """History edit by the store's own library: options besides the rules."""
 
     delete_expired_tags: bool = False
     delete_expired_branches: bool = False
 
 
 class IndexFile(File):
-    """A part of the index, with the first and the last partition and day that it has."""
+    """File of the index, with its first and last partition and day."""
 
     span: str = ""
 
@@ -167,7 +168,7 @@ class IndexFile(File):
 
 
 class ContainerCounts(_Model):
-    """How many live containers there were, and how much they list."""
+    """Number of live containers and of their entries."""
 
     of_snapshots: int
     containers: int
@@ -183,24 +184,24 @@ class ContainerCounts(_Model):
 
 
 class _Incremental(_Model):
-    """How much a run looked at, and what it leaves for the next run of any kind."""
+    """Extent of an incremental run, and its results for the next run of any kind."""
 
     mode: Annotated[str, _one_of("full", "incremental")]
     why: str
     base: str | None
-    """The run whose checkpoint was the newest."""
+    """Run with the newest checkpoint."""
     generation: int
-    """The generation of the index that the run leaves; 0 if it begins one."""
+    """Generation of the index written by the run; 0 for a new index."""
     barriers: list[str]
     index: list[IndexFile]
-    """The entries of the ranges that the run has read."""
+    """Entries of the ranges read by the run."""
     indexed: list[File] | None = None
-    """These ranges; None in a plan of an older version, which leaves no checkpoint."""
+    """Ranges read by the run; None in a plan of an older version, which leaves no checkpoint."""
 
     @model_validator(mode="before")
     @classmethod
     def _of_older_version(cls, data: Any) -> Any:
-        """A section as an older version wrote it."""
+        """Convert a section of an older version."""
         if not isinstance(data, dict) or "known_index" not in data:
             return data
         words = {"clean": "full", "optimized": "incremental"}
@@ -209,29 +210,30 @@ class _Incremental(_Model):
 
 
 class Uncommitted(_Incremental):
-    """How a run on uncommitted data looked for it, and what it leaves for the next one."""
+    """Search of a run for uncommitted data, and its results for the next run."""
 
     branch: str | None
-    """The branch that the listing was limited to."""
+    """Branch the listing was limited to."""
     partitions_listed: int
     objects_listed: int
     objects_looked_up: int
-    """Objects that were asked for by their addresses."""
+    """Objects looked up by address."""
     bytes_read: int
     """Bytes of ranges, of the index and of the checkpoint."""
     ranges_read: int
     objects_known: int
-    """Objects that are known of the store, without what runs left of themselves."""
+    """Known objects of the store, without files of runs."""
     counts: ContainerCounts
     taken: int = 0
-    """Objects that runs of lifecycle rules took of partitions that were not listed since."""
+    """Objects deleted by lifecycle rules in partitions not listed since."""
     carried: list[File]
     partitions: File | None
-    """Objects and bytes by partition, and whether it is final; None if no checkpoint follows."""
+    """Objects and bytes by partition, and whether the partition is final; None if the run leaves no
+    checkpoint."""
 
 
 class LifecycleRuleDate(_Model):
-    """A rule for one branch on the day of the plan; "" for every other branch."""
+    """Date of a lifecycle rule for a branch on the day of the plan; "" for all other branches."""
 
     rule_id: str
     prefix: str
@@ -253,35 +255,36 @@ class LifecycleRuleDate(_Model):
 
 
 class Lifecycle(_Incremental):
-    """How lifecycle rules were judged: everything that an apply needs to judge again, and what the
-    run leaves for the next one."""
+    """Judgement of lifecycle rules: the data an apply needs to judge again, and the results for the
+    next run."""
 
     today: date
     policy: dict[str, Any]
-    """The rules as a file has them."""
+    """Rules as in a policy file."""
     rules: list[LifecycleRuleDate]
-    """The enabled rules on that day."""
+    """Enabled rules on the day of the plan."""
     commits: File
-    """Commits that something reaches, with their bitmaps; see ``tasks.lifecycle.COMMITS``."""
+    """Reachable commits with their bitmaps; see ``tasks.lifecycle.COMMITS``."""
     holders: list[str]
     branches: list[str]
-    """The names behind the numbers of holders and of branches that no rule names."""
+    """Names for the numbers of holders, and of branches without a rule."""
     ranges: list[File]
-    """Ranges that they have, each once, with their bitmaps: as ``tasks.lifecycle.RANGES``."""
+    """Ranges of these commits without duplicates, with their bitmaps: ``tasks.lifecycle.RANGES``.
+    """
     rows: list[File]
-    """Paths of the addresses in the plan, with their bitmaps: as ``tasks.lifecycle.ROWS``."""
+    """Paths of the addresses in the plan, with their bitmaps: ``tasks.lifecycle.ROWS``."""
     addresses: list[File]
-    """The addresses in the plan with their paths and rules: as ``tasks.lifecycle.ADDRESSES``."""
+    """Addresses in the plan with their paths and rules: ``tasks.lifecycle.ADDRESSES``."""
     held: list[File]
-    """Addresses that a rule matches and that stay: as ``tasks.lifecycle.HELD``."""
+    """Addresses matched by a rule that stay: ``tasks.lifecycle.HELD``."""
     current_rules: File
     potential_commits: File
-    """Tables that are published when the plan was applied; see ``run.lifecycle.tables``."""
+    """Tables published after the plan is applied; see ``run.lifecycle.tables``."""
     held_count: int
     gone: int
-    """Addresses that would go and whose bytes are not there any more."""
+    """Matched addresses whose bytes no longer exist."""
     objects_known: int
-    """Data objects that are known of the store."""
+    """Known data objects of the store."""
     bytes_read: int
     """Bytes of metaranges, of ranges, of the index and of the checkpoint."""
     ranges_read: int
@@ -293,16 +296,15 @@ class Lifecycle(_Incremental):
 
 
 class HistoryOnly(_Model):
-    """A plan that edits the history and deletes nothing."""
+    """Plan to edit the history without deleting objects."""
 
     refs: dict[str, str] = {}
-    """The branches and tags that the edit is narrowed to, each with its commit; all if there are
-    none."""
+    """Branches and tags to edit, each with its commit; empty for all refs."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSections:
-    """The sections of a plan that only some kinds of runs have."""
+    """Sections of a plan specific to its kind of run."""
 
     uncommitted: Uncommitted | None = None
     lifecycle: Lifecycle | None = None
@@ -313,11 +315,11 @@ NO_SECTIONS = PlanSections()
 
 
 class PlanDocument(_Model):
-    """Everything that a plan says, but for the lists of objects and snapshots beside it."""
+    """Content of a plan, except the lists of objects and snapshots in separate files."""
 
     format: int = FORMAT
     run: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-    """It becomes a part of addresses, so nothing else may stand in it."""
+    """Used in addresses, so no other characters are allowed."""
     place: Where
     store: StoreName
     promise: str
@@ -325,16 +327,16 @@ class PlanDocument(_Model):
     read_at: AwareDatetime
     cutoff: AwareDatetime
     policy: list[str]
-    """The policy as people read it."""
+    """The policy as text for people."""
     rules: dict[str, Any]
-    """The policy as ``policy.parse`` reads it: by it an apply decides again."""
+    """The policy as input of ``policy.parse``; an apply decides by it again."""
     policy_source: Annotated[str, _one_of("given", "stored", "none", "")] = ""
-    """Where the policy comes from (``stored``: with the store); "" where it is not known."""
+    """Origin of the policy (``stored``: with the store); "" if unknown."""
     library_edit: LibraryEdit | None = None
-    """If the store's own library edits the history, and not Reclaim."""
+    """Set if the store's own library edits the history instead of Reclaim."""
     inventory: str | None
     versioning: str = ""
-    """Whether the bucket keeps versions; then deletes alone free nothing."""
+    """Whether the bucket keeps versions, so that deletes alone free no space."""
     noncurrent: Noncurrent | None = None
     objects: int
     bytes: int
@@ -348,13 +350,13 @@ class PlanDocument(_Model):
     live: int
     """Snapshots that stay."""
     expired: int
-    """Snapshots that a branch or a tag reaches and no rule keeps; see ``history.expired``."""
+    """Snapshots reachable from a branch or tag and kept by no rule; see ``history.expired``."""
     held_by: list[HeldBy] = []
-    """The holders of some of them, the largest first; each snapshot counts for one holder."""
+    """Holders of expired snapshots, largest first; each snapshot counts for a single holder."""
     dead: int
     too_young: TooYoung | None = None
     history: HistoryChange | None = None
-    """None in a plan from before it was written down."""
+    """None in a plan of an older version."""
     going: list[Group]
     staying: list[Group]
     largest: list[Large]
@@ -365,21 +367,21 @@ class PlanDocument(_Model):
     containers: list[File]
     snapshots: File
     protect: list[str] = []
-    """Globs of the store's setting, of which nothing goes."""
+    """Globs of protected paths, from the settings of the store."""
     protected: list[File] = []
-    """Addresses and paths that these globs match in containers of commits that go: an apply
-    remembers them."""
+    """Addresses and paths matched by these globs in containers of dead commits. An apply stores
+    them."""
     uncommitted: Uncommitted | None = None
-    """For a run on uncommitted data."""
+    """Set for a run on uncommitted data."""
     lifecycle: Lifecycle | None = None
-    """For a run of lifecycle rules."""
+    """Set for a run of lifecycle rules."""
     history_only: HistoryOnly | None = None
-    """For a run that edits the history and deletes nothing."""
+    """Set for a run that edits the history and deletes no objects."""
     digest: str = ""
 
     @property
     def run_kind(self) -> str:
-        """The kind of the run that applies it."""
+        """Kind of the run that applies the plan."""
         return COLLECT if self.history_only is None else EXPIRE
 
     @property
@@ -388,29 +390,29 @@ class PlanDocument(_Model):
 
     @property
     def incremental(self) -> Uncommitted | Lifecycle | None:
-        """The section of a run that may start from a checkpoint."""
+        """The section of a run that can start from a checkpoint."""
         return self.uncommitted or self.lifecycle
 
     @property
     def leaves_checkpoint(self) -> bool:
-        """Whether the next run starts from what an apply of it leaves."""
-        noted = self.uncommitted is not None and self.uncommitted.partitions is not None
-        return noted or self.lifecycle is not None
+        """Whether an apply of the plan leaves a checkpoint for the next run."""
+        has_checkpoint = self.uncommitted is not None and self.uncommitted.partitions is not None
+        return has_checkpoint or self.lifecycle is not None
 
     @property
     def fraction(self) -> float:
-        """The part of all objects that would go. What runs left of themselves does not count.
+        """Fraction of objects to delete, without files of runs.
 
-        All are those that are known of the store, where a run has looked at a part of it.
+        For a run that listed a part of the store, the fraction of all known objects.
         """
         going, whole = self.counted
         return going / whole if whole else 0.0
 
     @property
     def counted(self) -> tuple[int, int]:
-        """How many objects would go, and of how many, without what runs left of themselves."""
-        left = sum(one.objects for one in (*self.going, *self.staying) if one.kind in OF_RUNS)
-        going = sum(one.objects for one in self.going if one.kind not in OF_RUNS)
+        """Number of objects to delete, and of all objects, without files of runs."""
+        left = sum(group.objects for group in (*self.going, *self.staying) if group.kind in OF_RUNS)
+        going = sum(group.objects for group in self.going if group.kind not in OF_RUNS)
         if self.uncommitted is not None:
             return going, max(going, self.uncommitted.objects_known)
         if self.lifecycle is not None:
@@ -419,11 +421,11 @@ class PlanDocument(_Model):
 
     @property
     def all_paths(self) -> list[Part]:
-        """Files with every path of the candidates, where more than one is known."""
+        """Files with all paths of the candidates, if several paths are known."""
         return [] if self.lifecycle is None else [file.part for file in self.lifecycle.rows]
 
     def sealed(self) -> PlanDocument:
-        """The same with its hash."""
+        """Return the document with its hash."""
         return self.model_copy(update={"digest": self._hash()})
 
     def _hash(self) -> str:
@@ -431,6 +433,6 @@ class PlanDocument(_Model):
 
 
 def hash_of(body: Mapping[str, Any]) -> str:
-    """The hash of a plan, without the one that it carries."""
-    told = {name: value for name, value in body.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    """Hash of a plan document, computed without its own digest."""
+    content = {name: value for name, value in body.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

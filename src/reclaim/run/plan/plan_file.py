@@ -1,7 +1,7 @@
-"""A plan as it is written down: ``plan.json``, which people read and apply obeys.
+"""The file ``plan.json``, read by people and by an apply.
 
-It carries a hash of itself and of every file beside it: a plan that was edited is not applied. Who
-edits all of them can make the hashes right again; see ``trust`` for that.
+It has a hash of itself and of each list: a modified plan is refused. An editor of all files can
+correct the hashes; see ``trust``.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ FILE = "plan.json"
 
 
 def write(storage: Storage, place: Place, document: PlanDocument) -> PlanDocument:
-    """Write a plan down; returns it with its hash."""
+    """Write a plan; return it with its hash."""
     sealed = document.sealed()
     storage.put(place.at(FILE), json.dumps(sealed.model_dump(mode="json"), indent=2).encode())
     return sealed
 
 
 def find(storage: Storage, location: str) -> tuple[Place, PlanDocument]:
-    """The plan in the folder that is the root of a storage, and the place that it names."""
+    """Read the plan in the root of a storage; return its original location as well."""
     document = read(storage, Place(storage.url, ""))
     place = Place(document.place.url, document.place.prefix)
     if str(place) != storage.url:
         raise PlanRefused(
             f"the plan at {location} was written to {place} and moved from there",
-            hint="plan it again, with --out naming its final place",
+            hint="make a new plan, with --out for its final location",
         )
     return place, document
 
 
 def read(storage: Storage, place: Place) -> PlanDocument:
-    """A plan as it was written; anything else is refused."""
+    """Read a plan. Refuse a modified plan."""
     body = _body(storage, place)
     format = body.get("format")
     if format != FORMAT:
@@ -50,17 +50,17 @@ def read(storage: Storage, place: Place) -> PlanDocument:
             f"{FORMAT}",
             hint="make a new plan with `reclaim plan`; the old one was not changed"
             if older
-            else "apply it with the version of Reclaim that made it, or plan again with this one",
+            else "apply it with the version of Reclaim that made it, or make a new plan",
         )
     try:
         document = PlanDocument.model_validate_json(json.dumps(body))
     except ValidationError as error:
-        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again") from error
+        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="make a new plan") from error
     return document
 
 
 class PlannedRun(NamedTuple):
-    """The run of a plan, and the store that it is for: its storage and its uid."""
+    """Run of a plan, and the storage and uid of its store."""
 
     run: str
     storage: str | None
@@ -68,9 +68,9 @@ class PlannedRun(NamedTuple):
 
 
 def find_run(storage: Storage, location: str) -> tuple[Place, PlannedRun]:
-    """Where the plan at the root of a storage says that it is, and its run; of any format so far.
+    """Return the original location and the run of the plan in the root of a storage, of any format.
 
-    A run that was made from it may have promised to give something back, whatever its format.
+    The run may have promised to restore objects, whatever its format.
     """
     body = _body(storage, Place(storage.url, ""))
     try:
@@ -79,7 +79,7 @@ def find_run(storage: Storage, location: str) -> tuple[Place, PlannedRun]:
         planned_for = body.get("store", {})
         planned = PlannedRun(run, planned_for.get("storage"), planned_for.get("uid"))
     except (KeyError, AttributeError, ValidationError) as error:
-        raise PlanRefused(f"{location}/{FILE} is not a plan", hint="plan it again") from error
+        raise PlanRefused(f"{location}/{FILE} is not a plan", hint="make a new plan") from error
     place = Place(known.url, known.prefix)
     if str(place) != storage.url:
         raise PlanRefused(f"the plan at {location} was written to {place} and moved from there")
@@ -87,7 +87,7 @@ def find_run(storage: Storage, location: str) -> tuple[Place, PlannedRun]:
 
 
 def _body(storage: Storage, place: Place) -> Mapping[str, Any]:
-    """The file at a place, which must be as it was written."""
+    """Read the file at a location. Refuse a modified file."""
     try:
         data = storage.get(place.at(FILE))
     except NotFound as error:
@@ -97,13 +97,13 @@ def _body(storage: Storage, place: Place) -> Mapping[str, Any]:
     try:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again") from error
+        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="make a new plan") from error
     if not isinstance(body, dict):
-        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="plan it again")
+        raise PlanRefused(f"{place}/{FILE} is not a plan", hint="make a new plan")
     format = body.get("format")
     if isinstance(format, int) and format <= FORMAT and body.get("digest") != hash_of(body):
         raise PlanRefused(
             f"the plan at {place} was changed after it was written",
-            hint="plan it again; a plan cannot be edited by hand",
+            hint="make a new plan; a plan cannot be edited by hand",
         )
     return body

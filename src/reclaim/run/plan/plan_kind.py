@@ -1,7 +1,7 @@
-"""A kind of run: what a plan asks of it.
+"""Kinds of runs: the interface between a kind of run and its plan.
 
-Each kind says where objects come from, which containers are live, and how a candidate is judged.
-The plan itself, and the order of its steps, is the same for all (``planning``).
+Each kind defines the source of objects, the live containers, and how a candidate is judged. The
+plan itself and the order of its steps are the same for all kinds (``planning``).
 """
 
 from __future__ import annotations
@@ -26,52 +26,52 @@ from reclaim.stores.observation import Observation, Survey
 
 @dataclass(frozen=True, slots=True)
 class ObjectListing:
-    """The objects to judge."""
+    """Objects to judge."""
 
     objects: Objects
     partitions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """The partitions that were listed, with their folders."""
+    """Folders of the listed partitions."""
     survey: Survey | None = None
-    """The snapshots that were read where they were listed."""
+    """Snapshots read during the listing."""
     surveyed: Surveyed | None = None
-    """The containers of these snapshots, where they were read as well."""
+    """Containers of these snapshots, if they were read as well."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkedContainers:
-    """The containers that snapshots need, and those that only dead snapshots have."""
+    """Containers of snapshots, including those of dead snapshots only."""
 
     containers: ContainerFiles
     covering: Sequence[Part]
-    """Containers whose entries stay anyway."""
+    """Containers whose entries stay in any case."""
     dead: ContainerFiles
-    """Containers among which those of dead snapshots are."""
+    """Containers including those of dead snapshots."""
     listed_by_dead: Matches | None = None
-    """The entries of dead containers, where they were read."""
+    """Entries of dead containers, if they were read."""
 
 
 @dataclass(frozen=True, slots=True)
-class WhyFull:
-    """Why a run that has started from a checkpoint is begun again as a full one."""
+class FullRunReason:
+    """Reason to repeat an incremental run as a full run."""
 
     why: str
     damaged: bool
-    """Whether files of the checkpoint cannot be read: then its index is of no use either."""
+    """Whether files of the checkpoint cannot be read, which makes its index unusable too."""
 
-    def goes_beyond(self, earlier: WhyFull | None) -> bool:
-        """Whether the next attempt leaves out more than the attempt that failed."""
+    def goes_beyond(self, earlier: FullRunReason | None) -> bool:
+        """Whether the next attempt uses less of the checkpoint than the failed attempt."""
         return earlier is None or (self.damaged and not earlier.damaged)
 
 
 class FullRunNeeded(Exception):
-    """A run that starts from a checkpoint cannot be sure; says why."""
+    """Raised by an incremental run that cannot guarantee its result; the message has the reason."""
 
 
 class PlanKind(ABC):
-    """A kind of run, for one attempt at a plan."""
+    """Kind of run, for a single attempt at a plan."""
 
     takes_referenced: ClassVar[bool] = False
-    """Whether it takes objects that live snapshots refer to."""
+    """Whether the run deletes objects referenced by live snapshots."""
 
     def __init__(self, context: PlanContext) -> None:
         self.context = context
@@ -83,41 +83,41 @@ class PlanKind(ABC):
 
     @abstractmethod
     def list(self, place: Place) -> ObjectListing:
-        """The objects to judge, written down at a place."""
+        """List the objects to judge in a folder."""
 
     @abstractmethod
     def mark(
         self, seen: Observation, decided: Decided, named: pa.Table, listing: ObjectListing
     ) -> MarkedContainers:
-        """The containers of the ``named`` ones, which snapshots name themselves."""
+        """Find all containers of snapshots, starting at the ``named`` containers."""
 
     @abstractmethod
     def judge(self, request: FindRequest, seen: Observation) -> Candidates:
-        """The objects that may go."""
+        """Find the objects to delete."""
 
     def counted(self, containers: ContainerFiles) -> ContainerFiles:
-        """The containers, with the counts of what had to be read of them."""
+        """Return the containers with the counts of the required reads."""
         return containers
 
     def sections(self, seen: Observation, candidates: Candidates) -> PlanSections:  # noqa: ARG002
-        """The sections of the plan that only this kind has."""
+        """Sections of the plan specific to this kind."""
         return NO_SECTIONS
 
     def checkpoint_files(self) -> Collection[str]:
-        """The addresses of the checkpoint that the run starts from, if there is one."""
+        """Addresses of the checkpoint the run starts from."""
         return ()
 
-    def why_full(self, error: Exception) -> WhyFull | None:
-        """Why a plan is begun again as a full run after an error; None if it is not."""
+    def full_run_reason(self, error: Exception) -> FullRunReason | None:
+        """Return the reason to repeat a plan as a full run after an error; None to fail."""
         if isinstance(error, FullRunNeeded):
-            return WhyFull(str(error), damaged=False)
+            return FullRunReason(str(error), damaged=False)
         if isinstance(error, NotFound | Corrupt | PlanRefused) and any(
             address in error.message for address in self.checkpoint_files()
         ):
             why = f"a file of the checkpoint or of the index is damaged: {error}"
-            return WhyFull(why, damaged=True)
+            return FullRunReason(why, damaged=True)
         return None
 
 
-MakeKind = Callable[[PlanContext, WhyFull | None], PlanKind]
-"""Makes a kind of run for an attempt. With a reason, a full one because of it."""
+MakeKind = Callable[[PlanContext, FullRunReason | None], PlanKind]
+"""Makes a kind of run for an attempt. With a reason, makes a full run."""

@@ -1,6 +1,6 @@
-"""The snapshots of a plan, in a file beside it: what becomes of each, and why.
+"""The snapshots of a plan, in a separate file: the fate of each, with its reasons.
 
-The file alone is enough to draw the history before and after, and to explain it.
+The file is enough to draw and explain the history before and after.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reclaim.model import Ref, RefKind, SnapshotId
 from reclaim.run.plan.decide import Decided
 from reclaim.run.plan.snapshot_reasons import SENTENCES, SnapshotVerdict, find_reasons
 from reclaim.storage import Storage
-from reclaim.stores.format import DRAWN
+from reclaim.stores.format import LISTED_SNAPSHOTS
 from reclaim.stores.observation import Observation
 
 Parents = tuple[SnapshotId, ...]
@@ -44,9 +44,9 @@ SNAPSHOTS = pa.schema(
         # Whether the policy does not keep it, and whether no ref reaches it once history is edited.
         pa.field("expired", pa.bool_(), nullable=False),
         pa.field("released", pa.bool_(), nullable=False),
-        # What points at it, before the plan is applied.
+        # Refs to it before the plan is applied.
         pa.field("refs", pa.list_(REF)),
-        # One of ``SnapshotVerdict``.
+        # A ``SnapshotVerdict``.
         pa.field("verdict", pa.dictionary(pa.int32(), pa.string()), nullable=False),
         # Every reason for which it stays or goes, in sentences.
         pa.field("reasons", SENTENCES, nullable=False),
@@ -56,21 +56,21 @@ SNAPSHOTS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class PlannedSnapshots:
-    """A plan's decisions about snapshots, as an apply needs them."""
+    """Decisions of a plan about snapshots, as input of an apply."""
 
     live: frozenset[SnapshotId]
     dead: Mapping[SnapshotId, str]
-    """Why each goes, in one sentence."""
+    """Reason of each dead snapshot, in a single sentence."""
     expired: frozenset[SnapshotId]
-    """Snapshots that the policy did not keep."""
+    """Snapshots not kept by the policy."""
     released: frozenset[SnapshotId]
-    """Snapshots that no ref reaches once history is edited."""
+    """Snapshots unreachable from refs after the edit of the history."""
     reparent: Mapping[SnapshotId, tuple[Parents, Parents]]
     delete_refs: tuple[Ref, ...]
 
 
 def write(storage: Storage, address: str, seen: Observation, decided: Decided) -> Part:
-    """Write down every snapshot that a store has, condemned ones included."""
+    """Write all snapshots of a store, including condemned snapshots."""
     drawn = _drawn(seen, decided)
     ids = drawn.column("id").combine_chunks()
     verdicts, reasons = find_reasons(ids, drawn.column("kept_by"), seen, decided)
@@ -90,7 +90,7 @@ def write(storage: Storage, address: str, seen: Observation, decided: Decided) -
 def read(storage: Storage, part: Part) -> PlannedSnapshots:
     rows = read_part(storage, part)
     if not rows.schema.equals(SNAPSHOTS):
-        raise PlanRefused(f"{part.address} does not list snapshots", hint="plan it again")
+        raise PlanRefused(f"{part.address} does not list snapshots", hint="make a new plan")
     verdict = rows.column("verdict").cast(pa.string())
     live = pc.equal(verdict, SnapshotVerdict.LIVE.value)
     dead = rows.filter(pc.invert(live))
@@ -116,25 +116,25 @@ def read(storage: Storage, part: Part) -> PlannedSnapshots:
 
 
 def _drawn(seen: Observation, decided: Decided) -> pa.Table:
-    """Every snapshot as ``DRAWN``: from the store, or from the history that was decided on."""
-    if seen.draw is not None:
-        return seen.draw()
+    """Every snapshot as ``LISTED_SNAPSHOTS``: from the store, or from the decided history."""
+    if seen.list_snapshots is not None:
+        return seen.list_snapshots()
     snapshots = decided.history.snapshots
-    # Of what an earlier run condemned nothing else is known.
-    more = sorted(seen.marked.keys() - decided.history.numbers.keys())
+    # Of snapshots condemned by an earlier run, only the id is known.
+    condemned = sorted(seen.marked.keys() - decided.history.numbers.keys())
     columns: tuple[list[Any], ...] = (
-        [*(one.id for one in snapshots), *more],
-        [one.written_at for one in snapshots],
-        [one.message for one in snapshots],
-        [one.parents for one in snapshots],
+        [*(snapshot.id for snapshot in snapshots), *condemned],
+        [snapshot.written_at for snapshot in snapshots],
+        [snapshot.message for snapshot in snapshots],
+        [snapshot.parents for snapshot in snapshots],
         [],
     )
     rows = len(columns[0])
     arrays = (
         _padded(pa.array(column, field.type), rows)
-        for column, field in zip(columns, DRAWN, strict=True)
+        for column, field in zip(columns, LISTED_SNAPSHOTS, strict=True)
     )
-    return pa.table(list(arrays), schema=DRAWN)
+    return pa.table(list(arrays), schema=LISTED_SNAPSHOTS)
 
 
 def _padded(values: pa.Array, rows: int) -> pa.Array:
@@ -145,8 +145,8 @@ def _refs(seen: Observation, decided: Decided) -> Mapping[SnapshotId, list[dict[
     deleted = set(decided.edit.delete_refs)
     refs: dict[SnapshotId, list[dict[str, Any]]] = {}
     for ref in seen.refs:
-        told = {"kind": ref.kind.value, "name": ref.name, "deleted": ref in deleted}
-        refs.setdefault(ref.snapshot, []).append(told)
+        row = {"kind": ref.kind.value, "name": ref.name, "deleted": ref in deleted}
+        refs.setdefault(ref.snapshot, []).append(row)
     return refs
 
 
@@ -155,6 +155,6 @@ def _among(ids: pa.Array, snapshots: Iterable[SnapshotId]) -> pa.Array:
 
 
 def _of(ids: pa.Array, values: Mapping[SnapshotId, object], type: pa.DataType) -> pa.Array:
-    """The value of each id, null where it has none."""
+    """Value of each id, or null."""
     at = pc.index_in(ids, pa.array(list(values), pa.string()))
     return pa.array(list(values.values()), type).take(at)

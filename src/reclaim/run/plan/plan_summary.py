@@ -1,4 +1,4 @@
-"""The summary of a plan: what was found, as people read it and as apply obeys it."""
+"""The summary of a plan, shown to people and used by an apply."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from reclaim.clock import from_micros
 from reclaim.engine.answers import Candidates, ContainerFiles
 from reclaim.engine.tasks import judging
-from reclaim.engine.tasks.grouping import GroupSums, few
+from reclaim.engine.tasks.grouping import GroupSums, limit_folders
 from reclaim.engine.tasks.parts import Part, Place
 from reclaim.model import Lease, SnapshotId
 from reclaim.policy import Policy, policy_document, policy_lines, unmatched_sentences
@@ -37,14 +37,14 @@ from reclaim.run.plan.plan_document import (
 from reclaim.run.roots.protection import NO_PROTECTION, Protection
 from reclaim.stores.abilities import ExpiresItself
 from reclaim.stores.base import Store
-from reclaim.stores.findings import some
+from reclaim.stores.findings import abbreviate
 from reclaim.stores.observation import Observation
 from reclaim.stores.registry import name_of
 
 
 @dataclass(frozen=True, slots=True)
 class PlanFindings:
-    """The request for a plan, and the findings of making it."""
+    """Inputs and results of making a plan."""
 
     run: str
     place: Place
@@ -61,16 +61,16 @@ class PlanFindings:
     decided: Decided
     dead: Collection[SnapshotId]
     containers: ContainerFiles
-    found: Candidates
+    candidates: Candidates
     snapshots: Part
     protection: Protection = NO_PROTECTION
     sections: PlanSections = NO_SECTIONS
 
 
 def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
-    """The document of a plan, without its hash."""
-    seen, decided, found = findings.seen, findings.decided, findings.found
-    containers, read = findings.containers, findings.found.read
+    """Make the document of a plan, without its hash."""
+    seen, decided, candidates = findings.seen, findings.decided, findings.candidates
+    containers, read = findings.containers, findings.candidates.read
     expired = decided.count_expired()
     return PlanDocument(
         run=findings.run,
@@ -95,10 +95,10 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         inventory=findings.inventory,
         versioning=findings.versioning,
         noncurrent=findings.noncurrent,
-        objects=found.objects,
-        bytes=found.size,
-        candidates=sum(part.rows for part in found.parts),
-        candidate_bytes=sum(size for _, size in found.verdict.going.values()),
+        objects=candidates.objects,
+        bytes=candidates.size,
+        candidates=sum(part.rows for part in candidates.parts),
+        candidate_bytes=sum(size for _, size in candidates.verdict.going.values()),
         allowed_fraction=1.0 if store.deleted else findings.allowed_fraction,
         expected=Counts(
             snapshots=seen.expected.snapshots,
@@ -120,11 +120,11 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
         dead=len(findings.dead),
         too_young=_too_young(findings),
         history=_history(decided),
-        going=_groups(found.verdict.going),
-        staying=[] if findings.sections.history_only else _staying(found, store),
+        going=_groups(candidates.verdict.going),
+        staying=[] if findings.sections.history_only else _staying(candidates, store),
         largest=[
             Large(bytes=size, address=address, path=path)
-            for size, address, path in found.verdict.largest
+            for size, address, path in candidates.verdict.largest
         ],
         warnings=[
             *seen.warnings,
@@ -132,13 +132,13 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
             *_warnings(decided, store, findings.noncurrent),
             *_inexact(store, findings.sections.history_only),
             *_irreversible(store, findings.library_edit),
-            *_odd(store, found),
+            *_odd(store, candidates),
             *_in_doubt(findings.protection, store),
             *_held_by_undos(seen.leases, store),
         ],
         causes=list(causes_of(seen, store.noun)),
         deleted_refs=[ref.name for ref in decided.edit.delete_refs],
-        files=[File.of(part) for part in found.parts],
+        files=[File.of(part) for part in candidates.parts],
         containers=[File.of(part) for part in containers.parts],
         snapshots=File.of(findings.snapshots),
         protect=[] if store.deleted else list(seen.protect),
@@ -152,14 +152,15 @@ def summarize(store: Store, findings: PlanFindings) -> PlanDocument:
 def _in_doubt(protection: Protection, store: Store) -> Iterator[str]:
     if unread := protection.matches.unread:
         yield (
-            f"{unread} containers of removed {store.noun}s are there and cannot be read: what they "
-            "list may be protected, and so nothing goes; delete them by hand to give that up"
+            f"{unread} containers of removed {store.noun}s cannot be read: their entries may be "
+            "protected, so nothing is deleted; delete these containers by hand to give up the "
+            "protection"
         )
 
 
 def _too_young(findings: PlanFindings) -> TooYoung | None:
-    """Objects and snapshots that are young, without what runs left of themselves."""
-    verdict, young = findings.found.verdict, findings.seen.young
+    """Young objects and snapshots, without files of runs."""
+    verdict, young = findings.candidates.verdict, findings.seen.young
     kinds = verdict.young.keys() - set(OF_RUNS)
     ends = [from_micros(end) for kind in kinds for end in verdict.young[kind]]
     if young is not None:
@@ -184,7 +185,7 @@ def _history(decided: Decided) -> HistoryChange:
 
 
 def _groups(tally: GroupSums) -> list[Group]:
-    ordered = sorted(few(tally).items(), key=lambda item: (-item[1][1], item[0]))
+    ordered = sorted(limit_folders(tally).items(), key=lambda item: (-item[1][1], item[0]))
     return [
         Group(
             objects=count,
@@ -199,18 +200,18 @@ def _groups(tally: GroupSums) -> list[Group]:
     ]
 
 
-def _staying(found: Candidates, store: Store) -> list[Group]:
+def _staying(candidates: Candidates, store: Store) -> list[Group]:
     groups = [
         Group(objects=count, bytes=size, kind=kind, reason=why)
-        for (kind, why), (count, size) in sorted(found.verdict.staying.items())
+        for (kind, why), (count, size) in sorted(candidates.verdict.staying.items())
     ]
-    tallies = (found.verdict.going, found.verdict.staying)
-    others = sum(count for tally in tallies for count, _ in tally.values())
-    rest = sum(size for tally in tallies for _, size in tally.values())
+    tallies = (candidates.verdict.going, candidates.verdict.staying)
+    other_objects = sum(count for tally in tallies for count, _ in tally.values())
+    other_bytes = sum(size for tally in tallies for _, size in tally.values())
     by = f"{store.noun}, staged, or upload in progress" if store.exact else store.noun
     live = Group(
-        objects=found.objects - others,
-        bytes=found.size - rest,
+        objects=candidates.objects - other_objects,
+        bytes=candidates.size - other_bytes,
         kind="",
         reason=f"still referenced ({by})",
     )
@@ -220,9 +221,10 @@ def _staying(found: Candidates, store: Store) -> list[Group]:
 def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> Iterator[str]:
     if noncurrent is not None:
         yield (
-            "the bucket keeps versions, so that deleting frees nothing by itself; it holds "
+            "the bucket keeps versions, so deleting alone frees no space; it holds "
             f"{noncurrent.objects} noncurrent versions of this store ({noncurrent.bytes} bytes): "
-            "expire those by a rule of the bucket, or apply with --quarantine --markers and purge"
+            "expire them with a lifecycle rule of the bucket, or apply with --quarantine "
+            "--markers and purge"
         )
     for base in decided.edit.touched_bases:
         yield (
@@ -230,11 +232,12 @@ def _warnings(decided: Decided, store: Store, noncurrent: Noncurrent | None) -> 
             "conflict, because their merge base expires (keep_merge_bases keeps it)"
         )
     if decided.cut_off:
-        names = some(sorted(decided.cut_off))
+        names = abbreviate(sorted(decided.cut_off))
         yield (
-            f"the store's library takes {len(decided.cut_off)} {store.noun}s out of history that "
-            "the rules keep, because they stand below older ones: this run leaves them, and a "
-            f"later one takes them unless a branch or a tag is made there: {names}"
+            f"the store's library removes {len(decided.cut_off)} {store.noun}s from history "
+            f"although the rules keep them, because they descend from older {store.noun}s: this "
+            f"run keeps them; a later run deletes them unless a branch or tag points to them: "
+            f"{names}"
         )
 
 
@@ -261,21 +264,23 @@ def _held_by_undos(leases: Iterable[Lease], store: Store) -> Iterator[str]:
             ends[run] = max(lease.end, ends.get(run, lease.end))
     for run, end in sorted(ends.items()):
         yield (
-            f"what the undo of run {run} brought back is held until {end:%F %T} UTC; to end that "
-            f"sooner: {release_command(name, run)}"
+            f"{store.noun}s restored by the undo of run {run} are held until {end:%F %T} UTC; to "
+            f"release them sooner: {release_command(name, run)}"
         )
 
 
-def _odd(store: Store, found: Candidates) -> Iterator[str]:
+def _odd(store: Store, candidates: Candidates) -> Iterator[str]:
     count = sum(
-        objects for (_, why), (objects, _) in found.verdict.staying.items() if why == judging.ODD
+        objects
+        for (_, why), (objects, _) in candidates.verdict.staying.items()
+        if why == judging.ODD
     )
     if count:
         noun = store.format.guard_noun
         folder = f", or a folder that is no {noun}" if noun else ""
         yield (
             f"{count} objects have odd keys and are left alone, such as "
-            f"{', '.join(map(repr, found.verdict.odd))}: a control character, or a part that is "
-            f"empty, '.' or '..'{folder}; if nobody needs them, remove them with the storage's own "
-            "tools"
+            f"{', '.join(map(repr, candidates.verdict.odd))}: a control character, or a part that "
+            f"is empty, '.' or '..'{folder}; if they are not needed, delete them with the "
+            "storage's own tools"
         )

@@ -1,9 +1,8 @@
-"""Plan: find what may go, and write it down for review. Changes nothing in the store, which only
-notes what the plan hashes to.
+"""Plan: find deletable objects, and write them to a plan for review. The store is not changed,
+except for a record of the plan's digest.
 
-The order is the argument. What exists is listed first and written down; then the roots are read.
-So an object that is listed and that no root reaches afterwards is garbage, and what is born later
-is not in the listing.
+The order is the safety argument. Objects are listed first; then the roots are read. So a listed
+object unreachable from every root afterwards is garbage, and newer objects are not in the listing.
 """
 
 from __future__ import annotations
@@ -46,54 +45,54 @@ from reclaim.run.plan.context import PlanContext, YoungRuns
 from reclaim.run.plan.dead_snapshots import CAUSES, causes_of, find_containers, find_dead_ids
 from reclaim.run.plan.decide import KEEPS_ALL, Decided, Predict, decide_seen
 from reclaim.run.plan.plan_document import LibraryEdit, Noncurrent, PlanDocument
-from reclaim.run.plan.plan_kind import MakeKind, ObjectListing, PlanKind, WhyFull
+from reclaim.run.plan.plan_kind import FullRunReason, MakeKind, ObjectListing, PlanKind
 from reclaim.run.plan.plan_summary import PlanFindings, summarize
 from reclaim.run.purge.orphans import protected_folders
 from reclaim.run.record.stages import Silent, Stages, Watcher
 from reclaim.run.roots.protection import Protection, find_protection
 from reclaim.run.roots.request import RootRequest
 from reclaim.run.roots.roots import hold_roots
-from reclaim.storage import buckets, is_relic
+from reclaim.storage import buckets, is_leftover
 from reclaim.stores.abilities import Expiration, ShowsHistory
 from reclaim.stores.base import Store
 from reclaim.stores.format import DecodesSnapshots
 from reclaim.stores.observation import Margins, Observation, ObserveRequest
 
 FOLDERS = ("work", "containers", "objects", "index", "carried", "protected", "lifecycle")
-"""The folders of a plan."""
-MOST = 0.9
-"""A plan that takes a larger part of all objects than this requires explicit confirmation."""
+"""Folders of a plan."""
+MAX_FRACTION = 0.9
+"""A plan to delete a larger fraction of all objects requires explicit confirmation."""
 
 ROUNDS = 3
-"""How often a plan is begun again because a run removed what it was about to read."""
-LOST = (Corrupt, NotFound, IncompleteRead)
-"""How it is noticed that something is gone."""
+"""Attempts at a plan before giving up, when runs delete files about to be read."""
+MISSING_FILE_ERRORS = (Corrupt, NotFound, IncompleteRead)
+"""Errors raised when files disappear."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """Options of a plan, as a person gives them."""
+    """Options of a plan, as given by a user."""
 
     policy: Policy = KEEPS_ALL
     policy_source: str = ""
-    """Whether the policy was given or stored, as the plan says it."""
+    """Whether the policy was given or stored, as written to the plan."""
     margins: Margins = field(default_factory=Margins)
     place: Place | None = None
     inventory: Objects | None = None
     inventory_name: str | None = None
-    allowed_fraction: float = MOST
+    allowed_fraction: float = MAX_FRACTION
     delete_expired_tags: bool = False
     delete_expired_branches: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenPlan:
-    """A plan and where it is."""
+    """Plan with its location."""
 
     place: Place
     document: PlanDocument
     not_recorded: str | None = None
-    """Why the store could not note what the plan hashes to; None when it did, or was not asked."""
+    """Reason why the store could not record the plan's digest; None if it did, or was not asked."""
 
 
 def make_plan(
@@ -105,13 +104,13 @@ def make_plan(
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> WrittenPlan:
-    """Find what may go, write it down, and let the store note what the plan hashes to."""
+    """Find deletable objects, write a plan, and let the store record its digest."""
     plan = find_candidates(store, engine, options, kind, watcher=watcher, opener=opener)
     return record_plan(store, plan)
 
 
 def record_plan(store: Store, plan: WrittenPlan) -> WrittenPlan:
-    """Let the store note what a plan hashes to, if it can: to plan, one need not write there."""
+    """Let the store record the digest of a plan if possible: planning needs no write access."""
     try:
         store.record_plan(plan.document.run, plan.document.digest)
     except ReclaimError as error:
@@ -129,9 +128,9 @@ def find_candidates(
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> WrittenPlan:
-    """Find what may go, and write it down. The store is not told.
+    """Find deletable objects, and write a plan without a record in the store.
 
-    ``besides`` is a run that goes on with what it took before: what it promised is not spared.
+    ``besides`` is the run to continue: its own promises do not spare objects.
     """
     run = new_run_id(store.clock.now())
     stages = Stages(run, watcher or Silent(), noun=store.noun)
@@ -140,7 +139,7 @@ def find_candidates(
 
 
 class Planning:
-    """One plan in the making, of whatever kind of run."""
+    """Making of a single plan, for any kind of run."""
 
     def __init__(
         self,
@@ -158,7 +157,7 @@ class Planning:
         self._besides = besides
         self._opener = opener
         self._live: frozenset[SnapshotId] = frozenset()
-        """The snapshots that were observed as live."""
+        """Snapshots observed as live."""
 
     def run(self, run: str, stages: Stages) -> WrittenPlan:
         for _ in range(ROUNDS):
@@ -167,19 +166,19 @@ class Planning:
             try:
                 plan = self._attempt(context)
             except BaseException as error:
-                # A plan that was refused is no plan; what is left of it would only be listed again.
+                # Files of a refused plan would only be listed again.
                 with suppress(ReclaimError):
                     context.tidy(*FOLDERS)
                     context.storage.delete(context.place.at("snapshots.parquet"))
-                if not isinstance(error, LOST) or not self._lost_live():
+                if not isinstance(error, MISSING_FILE_ERRORS) or not self._lost_live():
                     raise
             else:
                 context.tidy("work")
                 return plan
         raise OutOfTime(
-            f"runs removed {self._store.noun}s of {self._store.name} each time that a plan read "
+            f"runs removed {self._store.noun}s of {self._store.name} during every attempt to read "
             "them",
-            hint="nothing was changed; plan it again when these runs are done",
+            hint="nothing was changed; plan again when these runs are done",
         )
 
     def _begin(self, run: str, stages: Stages) -> PlanContext:
@@ -191,29 +190,29 @@ class Planning:
         )
 
     def _attempt(self, context: PlanContext) -> WrittenPlan:
-        """The plan; where a checkpoint turns out to be of no use, a full run.
+        """Make a plan; repeat it as a full run if the checkpoint is unusable.
 
         A full run still uses the index. If a file of the index is damaged as well, the plan is
-        begun once more without it.
+        repeated without the index.
         """
-        why_full: WhyFull | None = None
+        reason: FullRunReason | None = None
         while True:
-            kind = self._make_kind(context, why_full)
+            kind = self._make_kind(context, reason)
             try:
                 return self._plan(context, kind)
             except Exception as error:
-                again = kind.why_full(error)
-                if again is None or not again.goes_beyond(why_full):
+                next_reason = kind.full_run_reason(error)
+                if next_reason is None or not next_reason.goes_beyond(reason):
                     raise
-                why_full = again
+                reason = next_reason
             with suppress(ReclaimError):
                 context.tidy(*FOLDERS)
             context = replace(context, started_at=self._store.clock.now())
 
     def _lost_live(self) -> bool:
-        """Whether a run has since removed a snapshot that was live when it was observed.
+        """Whether a run has removed a snapshot since it was observed as live.
 
-        Its files may be gone by now, and nothing is damaged.
+        Then missing files are no damage.
         """
         if self._store.deleted or not isinstance(self._store, ShowsHistory):
             return False
@@ -233,7 +232,7 @@ class Planning:
             store.check()
             check_clock(store, context.storage, work)
             inventory = self._inventory()
-        # What is refused by now needed no engine.
+        # The checks above need no engine.
         engine.start()
         with stage("list", unit=OBJECTS) as listing_stage:
             listing = ObjectListing(inventory) if inventory else kind.list(work.below("listing"))
@@ -261,7 +260,7 @@ class Planning:
             )
             seen = hold_roots(seen, roots)
             observing.facts |= {"snapshots": len(seen.ids), "refs": len(seen.refs)}
-            # A clock that jumped since has made old what is young.
+            # After a jump of the clock, young objects look old.
             check_clock(store, context.storage, work)
         with stage("decide") as deciding:
             decided = self._decide(seen, library_edit)
@@ -287,7 +286,7 @@ class Planning:
         looked_at = sum(part.rows for part in objects.parts)
         with stage("plan", unit=OBJECTS, total=looked_at) as planning:
             rules = self._rules(context, seen, objects, protection)
-            found = kind.judge(
+            candidates = kind.judge(
                 FindRequest(
                     store.format,
                     objects,
@@ -299,13 +298,13 @@ class Planning:
                 ),
                 seen,
             )
-            planning.facts |= {"candidates": sum(part.rows for part in found.parts)}
+            planning.facts |= {"candidates": sum(part.rows for part in candidates.parts)}
         counted = kind.counted(containers)
-        check_complete(seen, decided, named, counted, found)
-        check_kept(store, listing.survey, decided, found)
-        check_listed(store, objects, found, began_at=context.started_at)
-        check_inventory(store, objects, found)
-        strangers = found.verdict.strangers.keys()
+        check_complete(seen, decided, named, counted, candidates)
+        check_kept(store, listing.survey, decided, candidates)
+        check_listed(store, objects, candidates, began_at=context.started_at)
+        check_inventory(store, objects, candidates)
+        strangers = candidates.verdict.strangers.keys()
         check_partitions(store, _known_by_name(store, listing, seen) | strangers, seen)
         written = plan_snapshots.write(
             context.storage, context.place.at("snapshots.parquet"), seen, decided
@@ -326,23 +325,23 @@ class Planning:
             decided=decided,
             dead=dead,
             containers=counted,
-            found=found,
+            candidates=candidates,
             snapshots=written,
             protection=protection,
-            sections=kind.sections(seen, found),
+            sections=kind.sections(seen, candidates),
         )
         made = summarize(store, findings)
         check_fraction(made)
-        # As it is here, not as it can be read: others may be able to write there.
+        # From memory, not read back: others may have write access to the folder.
         return WrittenPlan(context.place, plan_file.write(context.storage, context.place, made))
 
     def _inventory(self) -> Objects | None:
         given = self._options.inventory
         if given is not None and isinstance(self._store.format, DecodesSnapshots):
             raise InvalidInput(
-                f"the {self._store.noun}s of {self._store.name} have to be listed in the "
-                "storage itself; an inventory cannot replace that",
-                hint="leave --inventory out",
+                f"the {self._store.noun}s of {self._store.name} must be listed in the storage; an "
+                "inventory is not supported",
+                hint="run without --inventory",
             )
         return given
 
@@ -361,13 +360,13 @@ class Planning:
         predict: Predict | None = None
         if library_edit is not None:
             # The store's own library edits the history.
-            asked = Expiration(
+            expiration = Expiration(
                 options.policy,
                 seen.read_at,
                 library_edit.delete_expired_tags,
                 library_edit.delete_expired_branches,
             )
-            predict = predicting(self._store, asked)
+            predict = predicting(self._store, expiration)
         return decide_seen(
             options.policy,
             seen,
@@ -394,7 +393,7 @@ class Planning:
             cutoffs=cutoffs,
             closed=seen.closed,
             open=seen.open,
-            # Of a store that is gone, it makes no difference what snapshots were.
+            # In a deleted store the causes make no difference.
             causes=[None] * len(CAUSES) if store.deleted else causes_of(seen, store.noun),
             reasons=format.reasons,
             now=now,
@@ -407,7 +406,7 @@ class Planning:
 
 
 def _count_versions(context: PlanContext) -> Noncurrent:
-    """Count what a bucket keeps beside the current objects."""
+    """Count the noncurrent versions kept by a bucket."""
     store = context.store
     with context.stages.stage("versions") as counting:
         folders = buckets.folders(store.storage.url, store.format.prefix)
@@ -417,19 +416,19 @@ def _count_versions(context: PlanContext) -> Noncurrent:
 
 
 def _known_by_name(store: Store, listing: ObjectListing, seen: Observation) -> set[str]:
-    """The partitions that were listed, without unknown ones that have no object."""
+    """Names of listed partitions, except unknown partitions without objects."""
 
     def is_empty(partition: str, folders: Sequence[str]) -> bool:
         if partition in seen.closed or partition in seen.open:
             return False
-        return bool(folders) and all(is_relic(store.storage, folder) for folder in folders)
+        return bool(folders) and all(is_leftover(store.storage, folder) for folder in folders)
 
     return {name for name, folders in listing.partitions.items() if not is_empty(name, folders)}
 
 
 def _protected_folders(context: PlanContext) -> Sequence[str]:
-    """Folders of the storage that nothing is taken from."""
+    """Folders of the storage from which nothing is deleted."""
     store, place = context.store, context.place
     own = [place.prefix] if place.url == store.storage.url else []
-    # What is in quarantine of a living store is not collected at all.
+    # The quarantine of an existing store is never collected.
     return [*own, *protected_folders(store)] if store.deleted else own

@@ -1,4 +1,4 @@
-"""A policy explained by a history of today: snapshots kept by entry, by rule and by ref. Pure."""
+"""Explain a policy with the current history: snapshots kept by entry, by rule and by ref. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFAULT = "default"
 
 @dataclass(frozen=True, slots=True)
 class RuleExplained:
-    """A rule in words, and how many snapshots it keeps by itself."""
+    """Rule as text, and the number of snapshots it keeps by itself."""
 
     sentence: str
     kept: int
@@ -27,30 +27,30 @@ class RuleExplained:
 
 @dataclass(frozen=True, slots=True)
 class EntryExplained:
-    """An entry of a policy, the refs that it decides for, and what it keeps of them."""
+    """Entry of a policy, its refs, and the number of snapshots it keeps."""
 
     name: str
     refs: Sequence[Ref]
     rules: Sequence[RuleExplained]
     keeps_all: bool
-    """Whether no rule of it lets anything go."""
+    """Whether every snapshot is kept because the entry has no rules."""
     reached: int
     kept: int
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyExplained:
-    """All entries of a policy, or the one for a single ref, and what stays in the end.
+    """Entries of a policy, or the entry for a single ref, and the combined decisions.
 
-    ``decisions`` are those for the snapshots that the refs in question reach, newest first. What
-    one ref lets go another may keep.
+    ``decisions`` are those for snapshots reachable from the refs in question, newest first. A
+    snapshot released by the rules of a ref may be kept by those of another.
     """
 
     entries: Sequence[EntryExplained]
     decisions: Sequence[Decision]
     snapshots: Sequence[Snapshot]
     released: frozenset[SnapshotId]
-    """The snapshots that no ref reaches once the history is edited."""
+    """Snapshots unreachable from refs after the edit of the history."""
     expired: ExpiredCount
 
     @property
@@ -67,7 +67,7 @@ def explain_policy(
     ref: str | None = None,
     predict: Predict | None = None,
 ) -> PolicyExplained:
-    """Explain a policy for all refs, or for one of them alone."""
+    """Explain a policy for all refs, or for a single ref."""
     refs = find_named(seen.refs, [ref]) if ref is not None else seen.refs
     decided = decide(
         policy,
@@ -92,7 +92,7 @@ def explain_policy(
 
 
 def entry_name(number: int, policy: Policy) -> str:
-    """The name of an entry as errors in a policy have it."""
+    """Name of an entry, as in errors about a policy."""
     if number == len(policy.matches):
         return DEFAULT
     match, _ = policy.matches[number]
@@ -119,19 +119,19 @@ def _explained(
     now: datetime,
     noun: str,
 ) -> EntryExplained:
-    """The snapshots that the rules of an entry keep for its refs, whatever others keep of them."""
+    """Snapshots kept by an entry for its refs, independent of other entries."""
     history = build(seen.snapshots, refs)
     bases = _bases_of(decided, refs)
 
-    def kept_by(some: Rules) -> Collection[SnapshotId]:
-        if some.empty:
+    def kept_by(selected: Rules) -> Collection[SnapshotId]:
+        if selected.empty:
             return bases
-        decisions = evaluate(Policy(some), history, now=now)
-        origins = [one.id for one in history.snapshots if not one.parents]
+        decisions = evaluate(Policy(selected), history, now=now)
+        origins = [snapshot.id for snapshot in history.snapshots if not snapshot.parents]
         only_origins = {
-            one
-            for one in origins
-            if one in decisions.kept and decisions[one].reasons == (decisions.reasons.origin,)
+            origin
+            for origin in origins
+            if origin in decisions.kept and decisions[origin].reasons == (decisions.reasons.origin,)
         }
         return decisions.kept - only_origins
 
@@ -145,7 +145,7 @@ def _explained(
 
 
 def _bases_of(decided: Decided, refs: Sequence[Ref]) -> dict[SnapshotId, tuple[str, ...]]:
-    """The merge bases that are kept for some branches."""
+    """Merge bases kept for some branches."""
     names = {ref.name for ref in refs if ref.kind is RefKind.BRANCH}
     return {
         base: branches
@@ -156,7 +156,7 @@ def _bases_of(decided: Decided, refs: Sequence[Ref]) -> dict[SnapshotId, tuple[s
 
 def _reached(snapshots: Sequence[Snapshot], refs: Sequence[Ref]) -> frozenset[SnapshotId]:
     history = build(snapshots, refs)
-    there = reachable(history.parents, history.tips)
+    reached = reachable(history.parents, history.tips)
     return frozenset(
-        snapshot.id for snapshot, reached in zip(history.snapshots, there, strict=True) if reached
+        snapshot.id for snapshot, hit in zip(history.snapshots, reached, strict=True) if hit
     )

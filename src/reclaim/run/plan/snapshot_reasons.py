@@ -1,7 +1,7 @@
-"""Why each snapshot of a plan stays or goes, for many at once: a verdict and its reasons.
+"""Verdict and reasons for each snapshot of a plan, computed in bulk.
 
-There may be very many snapshots and few different sentences. So sentences are numbered, and what
-is kept of each snapshot are numbers.
+There may be many snapshots, but few different sentences. So sentences are numbered, and only
+numbers are kept per snapshot.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.cycles import no_search_for_cycles
+from reclaim.garbage_collector import cyclic_gc_paused
 from reclaim.history import held_by_undo
 from reclaim.history.graph import reachable
 from reclaim.model import Decision, Lease, SnapshotId
@@ -32,7 +32,7 @@ NEEDED_BY_LEASE = "an ancestor of a {noun} that a lease is on"
 
 
 class SnapshotVerdict(StrEnum):
-    """The fate of a snapshot."""
+    """Fate of a snapshot."""
 
     LIVE = "live"
     # The rules of the plan let go of it.
@@ -43,18 +43,18 @@ class SnapshotVerdict(StrEnum):
     CONDEMNED = "condemned"
 
 
-@no_search_for_cycles()
+@cyclic_gc_paused()
 def find_reasons(
     ids: pa.Array, kept_by: pa.ChunkedArray, seen: Observation, decided: Decided
 ) -> tuple[pa.Array, pa.Array]:
-    """The verdict on each snapshot, and its reasons as ``SENTENCES``.
+    """Verdict on each snapshot, and its reasons as ``SENTENCES``.
 
-    ``kept_by`` is what a store itself says of snapshots that it keeps.
+    ``kept_by`` has the store's own reasons for kept snapshots.
     """
     verdicts = _verdicts(ids, seen, decided)
     if seen.reached is None:
         return verdicts, _decided(len(ids), seen, decided)
-    return verdicts, _as_the_store_says(ids, kept_by, seen, decided)
+    return verdicts, _reasons_by_store(ids, kept_by, seen, decided)
 
 
 def _verdicts(ids: pa.Array, seen: Observation, decided: Decided) -> pa.Array:
@@ -70,11 +70,11 @@ def _verdicts(ids: pa.Array, seen: Observation, decided: Decided) -> pa.Array:
 
 
 def _decided(rows: int, seen: Observation, decided: Decided) -> pa.Array:
-    """The reasons of a policy, in the order of the history; then those of condemned snapshots."""
+    """Reasons of a policy in the order of the history, then those of condemned snapshots."""
     numbers: dict[str, int] = {}
     starts, sentences = [0], []
-    condemned = [by_earlier_run(seen.marked[one]) for one in _condemned(seen, decided)]
-    for reasons in chain(_of_history(seen, decided), ([one] for one in condemned)):
+    condemned = [by_earlier_run(seen.marked[snapshot]) for snapshot in _condemned(seen, decided)]
+    for reasons in chain(_of_history(seen, decided), ([reason] for reason in condemned)):
         for sentence in reasons:
             sentences.append(numbers.setdefault(sentence, len(numbers)))
         starts.append(len(sentences))
@@ -134,17 +134,17 @@ def _both(decision: Decision, *, kept: bool, spared: Sequence[str]) -> Sequence[
 
 
 def _reached(decided: Decided, snapshots: Collection[SnapshotId]) -> bytearray:
-    """Snapshots that some reach, themselves included, once the history is edited."""
+    """Snapshots reachable from some snapshots, themselves included, after the edit."""
     history = decided.history
     if not snapshots:
         return bytearray(len(history.snapshots))
-    return reachable(decided.new_parents(), [history.numbers[one] for one in snapshots])
+    return reachable(decided.new_parents(), [history.numbers[snapshot] for snapshot in snapshots])
 
 
-def _as_the_store_says(
+def _reasons_by_store(
     ids: pa.Array, kept_by: pa.ChunkedArray, seen: Observation, decided: Decided
 ) -> pa.Array:
-    """One reason for each snapshot, of a store that has rules of its own."""
+    """Reason of each snapshot, for a store with its own rules."""
     why = pc.index_in(ids, pa.array(list(seen.why), pa.string()))
     dead = pa.array(list(seen.why.values()), pa.string()).take(why)
     marks = pc.index_in(ids, pa.array(list(seen.marked), pa.string()))
@@ -160,5 +160,5 @@ def _as_the_store_says(
     return pa.ListArray.from_arrays(starts, whole.dictionary_encode())
 
 
-def _is_in(ids: pa.Array, some: frozenset[str]) -> pa.Array:
-    return pc.is_in(ids, pa.array(list(some), pa.string()))
+def _is_in(ids: pa.Array, selected: frozenset[str]) -> pa.Array:
+    return pc.is_in(ids, pa.array(list(selected), pa.string()))

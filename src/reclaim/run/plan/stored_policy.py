@@ -1,4 +1,4 @@
-"""The policy that a plan is made by: the one that was given, or the one stored with the store."""
+"""The policy of a plan: given by the user, or stored with the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reclaim.stores.base import Store
 
 
 class PolicySource(StrEnum):
-    """Where the policy of a plan comes from."""
+    """Origin of the policy of a plan."""
 
     GIVEN = "given"
     STORED = "stored"
@@ -29,14 +29,14 @@ class PolicySource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChosenPolicy:
-    """The policy to plan by."""
+    """Policy of a plan, with its origin."""
 
     policy: Policy = KEEPS_ALL
     source: PolicySource = PolicySource.NONE
 
 
 def choose_policy(given: Policy | None, stored: StoredPolicy | None) -> ChosenPolicy:
-    """The policy that was given, even if it has no rules; without any, the one that is stored."""
+    """Choose the given policy, even without rules; otherwise the stored policy."""
     if given is not None:
         source = PolicySource.NONE if given == KEEPS_ALL else PolicySource.GIVEN
         return ChosenPolicy(given, source)
@@ -46,9 +46,9 @@ def choose_policy(given: Policy | None, stored: StoredPolicy | None) -> ChosenPo
 
 
 def find_stored(store: Store) -> StoredPolicy | None:
-    """The policy that is stored with a store; one that cannot be read is an error.
+    """Return the policy stored with a store. Raise an error if it is unreadable.
 
-    Of a store that is gone nothing stays, whatever its policy was.
+    A deleted store keeps nothing, so it has no policy.
     """
     if store.deleted:
         return None
@@ -57,7 +57,7 @@ def find_stored(store: Store) -> StoredPolicy | None:
 
 
 def store_policy(store: Store, text: str, policy: Policy, *, set_by: str) -> StoredPolicy:
-    """Store a policy with a store, in place of the one that there is."""
+    """Store a policy with a store, replacing its current policy."""
     check_rules(store, policy)
     stored = StoredPolicy(policy, text, store.clock.now(), set_by)
     store.store_policy(encode_stored(stored))
@@ -65,11 +65,11 @@ def store_policy(store: Store, text: str, policy: Policy, *, set_by: str) -> Sto
 
 
 def check_rules(store: Store, policy: Policy) -> None:
-    """Refuse a policy by which no plan of the store can be made."""
+    """Refuse a policy that cannot be planned for the store."""
     require_rules(policy)
     find_library_edit(store, policy, delete_expired_tags=False, delete_expired_branches=False)
     if not isinstance(store, ExpiresItself) and not issubclass(store.handle, EditsHistory):
         raise Refused(
-            f"{store.kind} stores have no history to expire, so a policy would say nothing",
-            hint=f"unreachable {store.noun}s are collected without any",
+            f"{store.kind} stores have no history to expire, so a policy has no effect",
+            hint=f"unreachable {store.noun}s are collected without a policy",
         )

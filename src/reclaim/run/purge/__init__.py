@@ -1,1 +1,1 @@
-"""Purge: delete quarantined objects for good, once their time is over."""
+"""Purge: delete quarantined objects after their period."""

@@ -1,8 +1,8 @@
-"""Orphans: what lies in quarantine, and is of no run that could bring it back or purge it.
+"""Orphans: quarantined objects of runs that can neither be undone nor purged.
 
-A copy that arrived too late, or what an older version missed: the run is undone or purged by then,
-or nobody knows it. A store that lives keeps them, because they may be all that is left of
-something; ``doctor`` names them. With a store that was deleted they go.
+A late copy, or objects missed by an older version: the run is undone or purged by then, or unknown.
+An existing store keeps them, because they may be the last copies; ``doctor`` lists them. They are
+deleted with a deleted store.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
-    """Objects left in the quarantine of one run."""
+    """Objects left in the quarantine of a run."""
 
     run: str
     state: str
-    """How the run ended; ``UNKNOWN`` if there is no record of it."""
+    """Last phase of the run; ``UNKNOWN`` if it has no record."""
     objects: int
     bytes: int
 
 
 def protected_folders(store: Store) -> Sequence[str]:
-    """The folders of runs that can be undone or purged: their quarantine, and their records."""
+    """Folders of runs that can be undone or purged: their quarantine, and their records."""
     runs = [run for run in store.runs() if run.may_quarantine]
     return [
         folder
@@ -37,10 +37,11 @@ def protected_folders(store: Store) -> Sequence[str]:
 
 
 def find_orphans(store: Store) -> Sequence[Orphans]:
-    """The orphans of a store, by run."""
-    above = store.format.quarantine_path("x").removesuffix("/x/")
-    # Listed before the records are read, so that every run at work has one; and counted after.
-    folders, _ = store.storage.folders(above)
+    """Orphans of a store, by run."""
+    parent = store.format.quarantine_path("x").removesuffix("/x/")
+    # Folders are listed before the records are read, so that every active run has a record, and
+    # counted after.
+    folders, _ = store.storage.folders(parent)
     runs = {run.id: run for run in store.runs()}
     orphans = []
     for folder in folders:

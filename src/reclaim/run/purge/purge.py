@@ -1,7 +1,7 @@
-"""Purge: delete for good what runs have set aside, once its time is over. A run of its own.
+"""Purge: delete quarantined objects after their period, in a separate run.
 
-Before the first of it is deleted, the record of its run says that a purge has begun. From then on
-that run promises nothing and cannot be undone: wherever a purge stops, others go on (decision
+Before the first object is deleted, the run record says that a purge has begun. From then on the run
+promises nothing and cannot be undone: wherever a purge stops, other runs can continue (decision
 0031).
 """
 
@@ -24,10 +24,15 @@ from reclaim.errors import Corrupt, LockLost, Partial, ReclaimError, Refused
 from reclaim.ids import new_run_id, new_uid
 from reclaim.run.lifecycle.settling import has_claims, settle
 from reclaim.run.plan.checks import check_budget, check_clock
-from reclaim.run.record.interrupted import cause_of, lock_left, sentence_of, told_as_partial
+from reclaim.run.record.interrupted import cause_of, lock_left, report_as_partial, sentence_of
 from reclaim.run.record.journal import Journal
 from reclaim.run.record.stages import Silent, Stages, Watcher
-from reclaim.run.sweep.removal import UndoableRemoval, note_undo_begun, removal_of, setting_aside
+from reclaim.run.sweep.removal import (
+    UndoableRemoval,
+    note_undo_begun,
+    quarantine_handle,
+    removal_of,
+)
 from reclaim.run.sweep.sweep import sweep
 from reclaim.run_record import PURGE, Action, Phase, Quarantine, RecordedPurge, RunCounts, RunRecord
 from reclaim.storage import Storage
@@ -37,28 +42,28 @@ from reclaim.stores.format import QUARANTINE
 from reclaim.stores.observation import BUDGET
 
 SHOWN = 3
-"""How many of the objects that could not be deleted a message names."""
+"""Number of failed objects named in a message."""
 
 
 @dataclass(slots=True)
 class Purged:
-    """The result of a purge, over the runs whose quarantine it ended."""
+    """Result of a purge, over the runs whose quarantine it ended."""
 
     run: str
     runs: list[str] = field(default_factory=list)
     outcome: Outcome = field(default_factory=Outcome)
     collected: int = 0
     skipped: dict[str, Exception] = field(default_factory=dict)
-    """The runs that were not purged to their end, and why."""
+    """Runs not purged completely, with the errors."""
     failures: dict[str, Sequence[str]] = field(default_factory=dict)
-    """The first few reasons why objects of a run could not be deleted, or brought back."""
+    """First few errors of objects that could not be deleted or restored."""
 
     @property
     def failed(self) -> int:
         return self.outcome.counts[FAILED]
 
     def record(self, started: RunRecord, phase: Phase) -> RunRecord:
-        """The record of the purge with its result."""
+        """Record of the purge with its result."""
         objects, size = self.outcome.only(DELETED)
         counts = RunCounts(
             objects,
@@ -83,13 +88,13 @@ class Purged:
         }
 
 
-def due(
+def find_due(
     store: Store, older_than: timedelta | None, run_id: str | None = None
 ) -> Sequence[RunRecord]:
-    """The runs whose quarantine is to end: by the time they were given, or by their age; or the
-    one that somebody names, whatever its time. What a purge has begun, the next one goes on with.
+    """Runs to purge: those whose period is over, those older than given, or the given run. Purges
+    already begun continue.
 
-    Who set something aside first comes first: a later run may have what the earlier one needs.
+    Oldest quarantine first: a later run may hold objects an earlier run needs.
     """
     now = store.clock.now()
     ending = [
@@ -102,12 +107,12 @@ def due(
     return [run for _, run in sorted(ending, key=lambda dated: dated[0])]
 
 
-def _is_due(aside: Quarantine, now: datetime, older_than: timedelta | None) -> bool:
-    if aside.purge_begun is not None:
+def _is_due(quarantine: Quarantine, now: datetime, older_than: timedelta | None) -> bool:
+    if quarantine.purge_begun is not None:
         return True
     if older_than is None:
-        return aside.until is not None and aside.until <= now
-    return aside.since is not None and aside.since <= now - older_than
+        return quarantine.until is not None and quarantine.until <= now
+    return quarantine.since is not None and quarantine.since <= now - older_than
 
 
 def purge(
@@ -119,27 +124,27 @@ def purge(
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Purged | None:
-    """End the quarantine of the runs that are due, or of one; None when there is none."""
-    if not due(store, older_than, run_id):
+    """End the quarantine of the runs to purge, or of the given run; None if there are none."""
+    if not find_due(store, older_than, run_id):
         return None
     done = Purged(new_run_id(store.clock.now()))
     place = Place(*store.place(done.run))
     stages = Stages(done.run, watcher or Silent(), noun=store.noun)
-    # A lock is not held while Spark starts.
+    # Spark starts before the lock is taken.
     engine.start()
     with (
         store.lock(done.run) as held,
-        told_as_partial(done.run, held.lock, lambda: held.lock.used, again="purge again"),
+        report_as_partial(done.run, held.lock, lambda: held.lock.used, again="purge again"),
     ):
         store.check()
-        # By a clock that is ahead every window would be over.
+        # A fast clock would end every quarantine.
         check_clock(store, store.storage, place)
         held.begin()
         now = store.clock.now()
         record = RunRecord(done.run, PURGE, Phase.STARTED, now, str(place))
         held.start(record)
         try:
-            ending = due(store, older_than, run_id)
+            ending = find_due(store, older_than, run_id)
             for run in ending:
                 with stages.stage(f"purge {run.id}", unit=OBJECTS) as purging:
                     before = done.summary()["objects"]
@@ -148,7 +153,7 @@ def purge(
                     except LockLost:
                         raise
                     except Exception as error:
-                        # Whatever it is, the others go on. Alone, it is told as what it is.
+                        # The other runs continue. The error of a single run is raised unchanged.
                         if len(ending) == 1:
                             raise
                         done.skipped[run.id] = error
@@ -170,8 +175,8 @@ def purge(
 def _partial(
     done: Purged, place: Place, lock: HeldLock, *, stopped: Exception | None = None
 ) -> Partial:
-    """Says what was left, of which runs, and what was purged in spite of it."""
-    left = [
+    """Error with the remaining objects by run, and the results so far."""
+    sentences = [
         f"run {run} was not purged: {sentence_of(error)}" for run, error in done.skipped.items()
     ]
     errors = [*done.skipped.values(), *([] if stopped is None else [stopped])]
@@ -179,15 +184,15 @@ def _partial(
     if done.failed:
         named = [reason for reasons in done.failures.values() for reason in reasons][:SHOWN]
         more = done.failed - len(named)
-        rest = f" and {more} more" if more else ""
-        left.append(
+        others = f" and {more} more" if more else ""
+        sentences.append(
             f"{done.failed} objects of run {', '.join(done.failures)} could not be deleted: "
-            f"{'; '.join(named)}{rest}; the journal at {place} names each"
+            f"{'; '.join(named)}{others}; the journal at {place} lists all"
         )
-        hints.append("look at these files, and move away what others changed or put there")
+        hints.append("inspect these files, and move files changed or added by others")
     if stopped is not None:
-        left.append(f"run {done.run} stopped on the way: {sentence_of(stopped)}")
-    said = f"purged {len(done.runs)} runs; " if done.runs else ""
+        sentences.append(f"run {done.run} was interrupted: {sentence_of(stopped)}")
+    prefix = f"purged {len(done.runs)} runs; " if done.runs else ""
     again = "then purge again" if hints else "purge again"
     hint = "; ".join([*dict.fromkeys(hints), again, *lock_left(done.run, lock)])
     causes = {
@@ -196,7 +201,7 @@ def _partial(
     }
     failures = {run: list(reasons) for run, reasons in done.failures.items()}
     return Partial(
-        said + "; ".join(left), hint=hint, **done.summary(), causes=causes, failures=failures
+        prefix + "; ".join(sentences), hint=hint, **done.summary(), causes=causes, failures=failures
     )
 
 
@@ -217,7 +222,7 @@ def _purge(
     try:
         rows = removal.quarantined(store, engine, run, place.below("work"), opener)
     except (Refused, Corrupt) as error:
-        # It concerns this run alone, and nothing of it was touched.
+        # The error concerns only this run, which is unchanged.
         done.skipped[run.id] = error
         return
     ending = _Ending(store, held, engine, run, removal, journal, place, done, opener)
@@ -225,32 +230,32 @@ def _purge(
         if not ending.take(rows):
             return
     finally:
-        # Also where something stopped it between two waves.
+        # Also if it stopped between two waves.
         done.outcome.add(journal.total())
     run = ending.run
     if run.unfinished and has_claims(store, run.id):
-        # Nobody can finish or undo it any more: what it did not take is of use again.
+        # The run can no longer be finished or undone: its remaining objects are usable again.
         run = _note_begun(store, held, run)
         note_undo_begun(store, run.id, store.clock.now())
         settled = settle(store, held, engine, run.id, place=place.below("settling"), opener=opener)
         if settled.unknown:
             raise Partial(
-                f"of what run {run.id} claimed, {settled.unknown} objects could not be asked for; "
-                f"the journal at {place} says why",
+                f"{settled.unknown} objects claimed by run {run.id} could not be looked up; the "
+                f"journal at {place} has the errors",
                 hint=f"purge it again: reclaim purge STORE --run {run.id}",
                 released=settled.released,
                 failed=settled.unknown,
             )
-    done.collected += setting_aside(held).forget(run.id)
+    done.collected += quarantine_handle(held).forget(run.id)
     held.finish(replace(run, phase=Phase.PURGED, purged_by=done.run))
     done.runs.append(run.id)
 
 
 @dataclass(slots=True)
 class _Ending:
-    """The end of one run's quarantine: objects that something refers to come back, the rest goes.
+    """End of a run's quarantine: objects referenced again are restored, the others are deleted.
 
-    No wave of deletes begins later than ``BUDGET`` after the store was asked.
+    No wave of deletes begins later than ``BUDGET`` after the references were read.
     """
 
     store: Store
@@ -266,20 +271,20 @@ class _Ending:
     so_far: str = "nothing"
 
     def take(self, rows: Sequence[Part]) -> bool:
-        """Bring back and delete objects; whether none of them failed."""
-        away = self._unneeded(rows)
-        if away and not self._failed():
+        """Restore and delete objects. Return whether all succeeded."""
+        unneeded = self._unneeded(rows)
+        if unneeded and not self._failed():
             self.run = _note_begun(self.store, self.held, self.run)
             self.so_far = "some"
             purger = self.removal.purger(self.store, self.run)
-            self._sweep(purger, away, renewed=self._still_unneeded)
+            self._sweep(purger, unneeded, renewed=self._still_unneeded)
         return not self._failed()
 
     def _failed(self) -> bool:
         return self.run.id in self.done.failures
 
     def _unneeded(self, rows: Sequence[Part]) -> Sequence[Part]:
-        """Bring back what something refers to now; the rest."""
+        """Restore objects referenced again; return the others."""
         store, run = self.store, self.run
         self.asked_at = store.clock.now()
         needed = (
@@ -287,18 +292,18 @@ class _Ending:
             if isinstance(store, ReportsRereferenced)
             else frozenset()
         )
-        back, away = (
+        referenced, others = (
             _split(self.opener(self.place.url), rows, needed, self.place.below("work"))
             if needed
             else ((), rows)
         )
-        if back:
-            self._sweep(self.removal.restorer(store, run, self.opener), back)
+        if referenced:
+            self._sweep(self.removal.restorer(store, run, self.opener), referenced)
         if self._failed():
             return ()
         so_far = f"{self.so_far} of run {run.id} was deleted"
         check_budget(store, self.held.lock, self.asked_at, so_far=so_far)
-        return away
+        return others
 
     def _still_unneeded(self, rows: Sequence[Part]) -> Sequence[Part]:
         assert self.asked_at is not None
@@ -330,7 +335,7 @@ class _Ending:
 
 
 def _note_begun(store: Store, held: Held, run: RunRecord) -> RunRecord:
-    """Note in a run's record that it is being purged, before the first object is deleted."""
+    """Record the start of the purge, before the first object is deleted."""
     if run.purging:
         return run
     begun = run.purge_begun(store.clock.now())
@@ -341,14 +346,14 @@ def _note_begun(store: Store, held: Held, run: RunRecord) -> RunRecord:
 def _split(
     storage: Storage, rows: Sequence[Part], needed: frozenset[str], place: Place
 ) -> tuple[Sequence[Part], Sequence[Part]]:
-    """Objects that something refers to again, and the rest."""
-    back: list[Part] = []
-    away: list[Part] = []
+    """Split objects into those referenced again and the others."""
+    referenced: list[Part] = []
+    others: list[Part] = []
     for part in rows:
         table = read_part(storage, part)
         kept = pc.is_in(table.column("address"), pa.array(sorted(needed), pa.string()))
-        for parts, mask in ((back, kept), (away, pc.invert(kept))):
-            if (some := table.filter(mask)).num_rows:
-                written = write_part(storage, place.at(f"{new_uid()}.parquet"), some)
+        for parts, mask in ((referenced, kept), (others, pc.invert(kept))):
+            if (selected := table.filter(mask)).num_rows:
+                written = write_part(storage, place.at(f"{new_uid()}.parquet"), selected)
                 parts.append(replace(written, group=QUARANTINE))
-    return back, away
+    return referenced, others

@@ -1,9 +1,9 @@
-"""Checkpoints: what a finished run leaves for the next one, and how that finds it.
+"""Checkpoints: state left by a finished run for the next run.
 
-There is one checkpoint for all kinds of runs: the index of what ranges list, which they share, and
-a section for each kind, as of the last run of that kind. A run writes its own section and leaves
-the other as it was. The record of the run, in the store, has the hash of a manifest, and the
-manifest has those of all files: who can only write files cannot make a checkpoint.
+All kinds of runs share a checkpoint: a common index of the entries in ranges, and a section per
+kind, as of the last run of this kind. A run writes its own section and keeps the other. The run
+record, in the store, has the hash of a manifest; the manifest has the hashes of all files. So write
+access to files is not enough to forge a checkpoint.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
 
 FORMAT = 2
-"""The version of checkpoints and of the index that is read and written."""
+"""Format version of checkpoints and of the index."""
 FOLDER = "_reclaim/checkpoints"
 MANIFEST = "checkpoint.json"
-MOST_GENERATIONS = 100
-"""After so many runs that added to it, the index is made anew: it only ever grows."""
-NONE = "there is no checkpoint yet"
+MAX_GENERATIONS = 100
+"""Maximum number of runs that add to an index before it is rebuilt, because it only grows."""
+NO_CHECKPOINT = "there is no checkpoint yet"
 UNREADABLE = (NotFound, Corrupt, PlanRefused, ValidationError, ValueError, KeyError, TypeError)
 
 
 class Kind(StrEnum):
-    """The kinds of runs that leave checkpoints, as sentences name them."""
+    """Kinds of runs with checkpoints, as named in sentences."""
 
     UNCOMMITTED = "uncommitted data"
     LIFECYCLE = "lifecycle rules"
 
 
 class Mode(StrEnum):
-    """How much a run looks at: everything, or what may have changed since an earlier run."""
+    """Extent of a run: everything, or only possible changes since an earlier run."""
 
     FULL = "full"
     INCREMENTAL = "incremental"
@@ -58,54 +58,54 @@ class _Model(BaseModel):
 
 
 class _Section(_Model):
-    """What a run leaves for the next one of its kind, as of its read of the roots."""
+    """State of a run for the next run of its kind, as of its read of the roots."""
 
     run: str
     made_at: AwareDatetime
-    """When its plan was begun. Objects that other runs took since, it may still count."""
+    """Start of its plan. The counts may include objects other runs deleted since."""
     generation: int
-    """The generation of the index that the run has seen."""
+    """Generation of the index when the run was planned."""
     carried: list[File]
-    """Addresses that the next run looks at again."""
+    """Addresses the next run checks again."""
 
 
 class UncommittedSection(_Section):
-    """The state of a store at a run on uncommitted data."""
+    """State of a store at a run on uncommitted data."""
 
     counts: ContainerCounts
     taken: int
-    """Objects that runs of lifecycle rules took of partitions which still count them."""
+    """Objects deleted by lifecycle rules in partitions that still count them."""
     partitions: File
     snapshots: File
-    """The ids of the live snapshots."""
+    """Ids of the live snapshots."""
     containers: list[File]
-    """The live ones."""
+    """Live containers."""
 
     def files(self) -> Sequence[File]:
         return (self.partitions, self.snapshots, *self.containers, *self.carried)
 
 
 class LifecycleSection(_Section):
-    """The state of a store at a run of lifecycle rules. What is carried are addresses that a rule
-    matched and that stayed."""
+    """State of a store at a run of lifecycle rules. Carried addresses are those matched by a rule
+    but kept."""
 
     today: date
     rules: list[LifecycleRuleDate]
     objects: int
-    """Data objects that were known of the store."""
+    """Known data objects of the store."""
     holders: list[str]
     branches: list[str]
-    """The names behind the numbers in the ranges."""
+    """Names for the numbers in the ranges."""
     commits: File
     ranges: list[File]
-    """Those that something reached."""
+    """Reachable ranges."""
 
     def files(self) -> Sequence[File]:
         return (self.commits, *self.ranges, *self.carried)
 
 
 class IndexStep(_Model):
-    """The part of the index that one run has added: the ranges that it read, and their entries."""
+    """Part of the index added by a single run: the ranges it read, and their entries."""
 
     generation: int
     parts: list[IndexFile]
@@ -113,21 +113,21 @@ class IndexStep(_Model):
 
 
 class CheckpointManifest(_Model):
-    """The files of a checkpoint, and what tells whether it counts."""
+    """Files of a checkpoint, and the data to validate it."""
 
     format: int = FORMAT
     run: str
     store: str
     generation: int
-    """How many runs have added to the index since it was begun."""
+    """Number of runs that added to the index since it was started."""
     barriers: list[str]
-    """Events after which no checkpoint of before counts, and that it comes after."""
+    """Events before this checkpoint that invalidate older checkpoints."""
     index: list[IndexStep]
     uncommitted: UncommittedSection | None = None
     lifecycle: LifecycleSection | None = None
 
     def files(self) -> Sequence[File]:
-        """Every file of the checkpoint but the manifest itself."""
+        """All files of the checkpoint except the manifest."""
         sections = [part for part in (self.uncommitted, self.lifecycle) if part is not None]
         return [
             *(file for section in sections for file in section.files()),
@@ -146,7 +146,7 @@ class CheckpointManifest(_Model):
         )
 
     def parts_until(self, section: _Section) -> Sequence[Part]:
-        """The parts of the index that the run of a section has seen."""
+        """Index files known to the run of a section."""
         return [
             file.part
             for step in self.index
@@ -155,11 +155,11 @@ class CheckpointManifest(_Model):
         ]
 
     def parts_since(self, section: _Section | None) -> Sequence[Part]:
-        """The parts of the index that runs of other kinds have added since; all without one."""
+        """Index files added by runs of other kinds since a section; all files without a section."""
         return [file.part for step in self._steps_since(section) for file in step.parts]
 
     def ranges_since(self, section: _Section | None) -> Sequence[Part]:
-        """The ranges that these have the entries of."""
+        """Ranges whose entries are in these files."""
         return [file.part for step in self._steps_since(section) for file in step.ranges]
 
     def _steps_since(self, section: _Section | None) -> Sequence[IndexStep]:
@@ -170,37 +170,38 @@ class CheckpointManifest(_Model):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint as the record of its run vouches for it."""
+    """Checkpoint verified by the record of its run."""
 
     manifest: CheckpointManifest
     place: str
-    """The address of the manifest."""
+    """Address of the manifest."""
     size: int
 
     def addresses(self) -> list[str]:
-        """Every file of the checkpoint."""
+        """Addresses of all files of the checkpoint."""
         return [self.place, *(file.address for file in self.manifest.files())]
 
 
-# Whether a checkpoint counts
+# Validity of checkpoints
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The part of a checkpoint that tells whether it can be used."""
+    """Facts that decide whether a checkpoint is usable."""
 
     run: str
     store: str
-    """The storage and the uid of the store that it is of."""
+    """Storage and uid of its store."""
     barriers: frozenset[str]
     generation: int
     kinds: frozenset[Kind]
-    """The kinds of runs that it has a section of."""
+    """Kinds of runs with a section."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How much a run looks at, and why; and whether the index of the checkpoint counts."""
+    """Choice between a full and an incremental run, with its reason; and whether the index is
+    usable."""
 
     mode: Mode
     why: str
@@ -210,7 +211,7 @@ class Choice:
 def choose(
     kind: Kind, known: Known | str, *, full: bool, store: str, barriers: AbstractSet[str]
 ) -> Choice:
-    """The run to make. ``known`` is a checkpoint, or why there is none that can be used."""
+    """Choose the extent of a run. ``known`` is a checkpoint, or the reason why none is usable."""
     if full:
         return Choice(Mode.FULL, "it was asked for")
     if isinstance(known, str):
@@ -225,7 +226,7 @@ def choose(
         }
         since = sentences.get(event, "the store was changed by hand since")
         return Choice(Mode.FULL, f"the checkpoint of run {known.run} does not count: {since}")
-    if known.generation >= MOST_GENERATIONS:
+    if known.generation >= MAX_GENERATIONS:
         return Choice(
             Mode.FULL,
             f"{known.generation} runs have added to the index, which is made anew",
@@ -244,13 +245,13 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True)
 class Start(Generic[S]):
-    """The state that a run starts from: a section, the index alone, or nothing."""
+    """Starting state of a run: a section, the index alone, or nothing."""
 
     why: str
     checkpoint: Checkpoint | None = None
-    """The checkpoint whose index counts."""
+    """Checkpoint with a usable index."""
     section: S | None = None
-    """What an earlier run of this kind left, if that counts."""
+    """Usable section of an earlier run of this kind."""
 
     @property
     def mode(self) -> Mode:
@@ -258,20 +259,20 @@ class Start(Generic[S]):
 
     @property
     def generation(self) -> int:
-        """The generation of the index that the run leaves."""
+        """Generation of the index written by the run."""
         return 0 if self.checkpoint is None else self.checkpoint.manifest.generation + 1
 
     @property
     def size(self) -> int:
-        """The bytes of the manifest that it was found in."""
+        """Size of the manifest in bytes."""
         return self.checkpoint.size if self.checkpoint else 0
 
     def restarted(self, why: str, *, damaged: bool) -> Start[S]:
-        """A full run instead. Unless files are damaged, the index still counts."""
+        """Switch to a full run. The index stays usable unless files are damaged."""
         return Start(why, None if damaged else self.checkpoint)
 
     def files(self) -> Collection[str]:
-        """The addresses of what it was found in."""
+        """Addresses of the checkpoint."""
         return self.checkpoint.addresses() if self.checkpoint else ()
 
 
@@ -284,25 +285,25 @@ def find_start(
     *,
     full: bool,
 ) -> Start[S]:
-    """The state that a run of some kind starts from; ``read`` reads the section of the kind."""
-    found = find_checkpoint(runs, storage)
-    known = found if isinstance(found, str) else found.manifest.known
+    """Find the starting state of a run; ``read`` reads the section of its kind."""
+    checkpoint = find_checkpoint(runs, storage)
+    known = checkpoint if isinstance(checkpoint, str) else checkpoint.manifest.known
     choice = choose(kind, known, full=full, store=store_name(store), barriers=find_barriers(runs))
-    if isinstance(found, str) or not choice.index:
+    if isinstance(checkpoint, str) or not choice.index:
         return Start(choice.why)
     if choice.mode is Mode.FULL:
-        return Start(choice.why, found)
+        return Start(choice.why, checkpoint)
     try:
-        return Start(choice.why, found, read(found.manifest, storage))
+        return Start(choice.why, checkpoint, read(checkpoint.manifest, storage))
     except UNREADABLE:
-        return Start(damaged(found.manifest.run))
+        return Start(damaged(checkpoint.manifest.run))
 
 
-# Where a checkpoint is
+# Locations of checkpoints
 
 
 def newest_id(runs: Sequence[RunRecord]) -> str | None:
-    """The newest run that ended well and left a checkpoint."""
+    """Id of the newest finished run with a checkpoint."""
     run = _newest(runs)
     return None if run is None else run.id
 
@@ -313,27 +314,27 @@ def _newest(runs: Sequence[RunRecord]) -> RunRecord | None:
 
 
 def is_next(runs: Sequence[RunRecord], base: str | None, barriers: Sequence[str]) -> bool:
-    """Whether nothing came since a plan: no other checkpoint, and no undo or adoption.
+    """Whether the store has no newer checkpoint, undo or adoption than a plan.
 
-    ``base`` is the run whose checkpoint was the newest then. So of two plans that started from the
-    same one, of whatever kinds, the first that is applied leaves a checkpoint, and the other none.
+    ``base`` is the run with the newest checkpoint when planning. So of two plans from the same
+    checkpoint, of whatever kinds, only the first to be applied leaves a checkpoint.
     """
     return newest_id(runs) == base and find_barriers(runs) <= frozenset(barriers)
 
 
 def find_checkpoint(runs: Sequence[RunRecord], storage: Storage) -> Checkpoint | str:
-    """The newest checkpoint, or why there is none that can be used."""
+    """Find the newest checkpoint; otherwise return the reason why none is usable."""
     run = _newest(runs)
     if run is None:
-        return NONE
+        return NO_CHECKPOINT
     try:
-        noted = run.checkpoint
-        assert noted is not None
-        address = noted.address
+        saved = run.checkpoint
+        assert saved is not None
+        address = saved.address
         data = storage.get(address)
-        if hashlib.sha256(data).hexdigest() != noted.sha256:
+        if hashlib.sha256(data).hexdigest() != saved.sha256:
             return f"the checkpoint of run {run.id} was changed after it was written"
-        # Nothing else is known of another version.
+        # The rest of another version is unknown.
         body: Any = json.loads(data)
         if body["format"] != FORMAT:
             return (
@@ -346,26 +347,26 @@ def find_checkpoint(runs: Sequence[RunRecord], storage: Storage) -> Checkpoint |
 
 
 def hold_checkpoint(seen: Observation, request: RootRequest) -> Observation:
-    """An observation that also holds the files of the newest checkpoint.
+    """Add the files of the newest checkpoint to the held addresses of an observation.
 
-    A checkpoint that cannot be read is of no use to anybody, and holds nothing.
+    An unreadable checkpoint is useless and holds nothing.
     """
     store = request.store
     if store.deleted or not isinstance(store.format, IndexesEntries):
         return seen
-    found = find_checkpoint(store.runs(), request.storage)
-    if isinstance(found, str):
+    checkpoint = find_checkpoint(store.runs(), request.storage)
+    if isinstance(checkpoint, str):
         return seen
-    return holding(seen, [request.write("checkpoint", found.addresses())])
+    return holding(seen, [request.write("checkpoint", checkpoint.addresses())])
 
 
 def damaged(run_id: str) -> str:
-    """The sentence about a checkpoint that cannot be read."""
+    """Sentence about an unreadable checkpoint."""
     return f"the checkpoint of run {run_id} is damaged, or not there any more"
 
 
 def write_manifest(storage: Storage, place: Place, manifest: CheckpointManifest) -> SavedManifest:
-    """Write a manifest; returns the part for the record of its run."""
+    """Write a manifest; return its entry for the run record."""
     data = json.dumps(manifest.model_dump(mode="json"), indent=2).encode()
     address = place.at(MANIFEST)
     storage.put(address, data)
@@ -374,25 +375,25 @@ def write_manifest(storage: Storage, place: Place, manifest: CheckpointManifest)
 
 
 def checkpoint_place(store: Store, run_id: str) -> Place:
-    """The folder of the checkpoint of a run."""
+    """Folder of the checkpoint of a run."""
     return Place(store.storage.url, f"{store.format.prefix}{FOLDER}/{run_id}/")
 
 
 def store_name(store: Store) -> str:
-    """The store that a checkpoint is of: a copy elsewhere is another one."""
+    """Identity of a checkpoint's store; a copy in another storage differs."""
     return f"{store.storage.url} {store.uid}"
 
 
 def find_barriers(runs: Sequence[RunRecord]) -> frozenset[str]:
-    """Events after which no checkpoint of before counts: what was gone may be there again."""
+    """Events that invalidate older checkpoints, because deleted objects may exist again."""
     return frozenset(_barriers(runs))
 
 
 def find_passed_barriers(runs: Sequence[RunRecord]) -> frozenset[str]:
-    """Barriers that a plan made now comes after; those of an undo that is not finished are none.
+    """Barriers before a plan made now, except those of unfinished undos.
 
-    Such an undo may still bring objects back. So a plan made meanwhile leaves no checkpoint that
-    counts, until the undo is finished or the run is purged.
+    An unfinished undo may still restore objects. So a plan made meanwhile leaves no usable
+    checkpoint until the undo is finished or the run is purged.
     """
     return find_barriers([run for run in runs if not run.undoing])
 
@@ -410,7 +411,7 @@ def _barriers(runs: Sequence[RunRecord]) -> Iterator[str]:
 
 
 def count_taken(runs: Sequence[RunRecord], section: _Section) -> int:
-    """How many objects runs have taken since a section was made, which still counts them."""
+    """Number of objects deleted by runs since a section was made, which still counts them."""
     since = (
         run
         for run in runs

@@ -1,9 +1,8 @@
-"""Notes of tasks that are damaged: what a run took is recalled without them, if all is known.
+"""Recall quarantined objects without damaged task notes, if nothing is lost by it.
 
-Nobody vouches for notes, and most tell only what a journal tells as well. So one that is not as it
-was written, or that no task can have written, holds up an undo or a purge only where something is
-known by no other file. That is so of each note of an undo: by which version it brought an object
-back, no journal tells, and what it was copied from may be gone.
+Notes have no hash in the run record, and most repeat facts of a journal. So a damaged note blocks
+an undo or a purge only if it holds facts recorded nowhere else. This applies to every note of an
+undo: no journal records the version of a restored object, and the source of the copy may be gone.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from reclaim.storage import Storage
 def recall_without(
     engine: Engine, request: RecallRequest, opener: Opener, run_id: str
 ) -> Sequence[Part] | None:
-    """The parts recalled without damaged notes; None if no note is damaged, so a list is."""
+    """Recall parts without damaged notes. Return None if no note is damaged, so that a list is."""
     storage = opener(request.source.url)
     damaged = [note for note in request.notes if not _is_whole(storage, note)]
     if not damaged:
@@ -34,21 +33,21 @@ def recall_without(
     for note in damaged:
         if folder_of(note) == RETURNED:
             raise Refused(
-                f"an undo of run {run_id} has brought objects back as copies that only its note "
-                f"tells of, and the note is damaged: {note.address}",
-                hint="restore it from a backup; or remove it: what no other note tells of is then "
-                "left where it is, and an undo names it",
+                f"an undo of run {run_id} has restored objects as copies recorded only in its "
+                f"note, and the note is damaged: {note.address}",
+                hint="restore the note from a backup; or remove it: objects recorded in no other "
+                "note then stay where they are, and an undo lists them",
             )
-    rest = [note for note in request.notes if note not in damaged]
-    recalled = pipelines.recall(engine, replace(request, notes=rest))
+    intact = [note for note in request.notes if note not in damaged]
+    recalled = pipelines.recall(engine, replace(request, notes=intact))
     unknown = sum(_unknown(opener(request.place.url), part) for part in recalled)
     if unknown:
         named = damaged[0].address
         raise Refused(
-            f"{unknown} objects of run {run_id} are in no journal, and a note that may tell of "
-            f"them is damaged: {named}",
-            hint="restore it from a backup; or remove it: what it alone tells is then left under "
-            "its delete marker, as a noncurrent version of the bucket",
+            f"{unknown} objects of run {run_id} are in no journal, and a note that may list them "
+            f"is damaged: {named}",
+            hint="restore the note from a backup; or remove it: objects listed only there then "
+            "stay under their delete markers, as noncurrent versions of the bucket",
         )
     return recalled
 
@@ -62,7 +61,7 @@ def _is_whole(storage: Storage, note: Part) -> bool:
 
 
 def _unknown(storage: Storage, part: Part) -> int:
-    """How many objects have no identity."""
+    """Number of objects without an identity."""
     identities = read_part(storage, part, ["identity"]).column("identity")
     known = pc.fill_null(pc.not_equal(identities, ""), fill_value=False)
     return len(identities) - (pc.sum(known).as_py() or 0)

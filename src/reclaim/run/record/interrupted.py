@@ -1,7 +1,7 @@
-"""Ends of runs that do not come to their end.
+"""Error reporting for interrupted runs.
 
-Once a run has changed something, whatever stops it is told as *partial*: a database that went away
-then must not say that nothing was changed. The error that stopped it is inside.
+After a run has changed something, any error is reported as *partial*, with the original error as
+its cause: a lost database connection, for example, must not be reported as "nothing was changed".
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ UNEXPECTED = "unexpected"
 
 
 def cause_of(error: BaseException) -> str:
-    """The kind of what ended a run, for its record."""
+    """Kind of the error that ended a run, for its record."""
     if isinstance(error, ReclaimError):
         return error.kind
     return UNEXPECTED if isinstance(error, Exception) else INTERRUPTED
 
 
 @contextmanager
-def told_as_partial(
+def report_as_partial(
     run_id: str, lock: HeldLock, changed: Callable[[], bool], *, again: str
 ) -> Iterator[None]:
-    """Make every error of the block a ``Partial``, once the run has changed something.
+    """Convert every error of the block to ``Partial`` once the run has changed something.
 
-    An interruption stays what it is, and is told until when the lock is left to tasks.
+    Interruptions keep their type, with a note on how long tasks may hold the lock.
     """
     try:
         yield
@@ -38,12 +38,12 @@ def told_as_partial(
     except Exception as error:
         if not changed():
             raise
-        said = sentence_of(error)
+        message = sentence_of(error)
         raise Partial(
-            f"run {run_id} stopped on the way: {said}",
+            f"run {run_id} was interrupted: {message}",
             hint="; ".join([again, *lock_left(run_id, lock)]),
             run=run_id,
-            cause={"kind": cause_of(error), "message": said},
+            cause={"kind": cause_of(error), "message": message},
         ) from error
     except BaseException as interruption:
         for note in lock_left(run_id, lock):
@@ -52,15 +52,15 @@ def told_as_partial(
 
 
 def sentence_of(error: Exception) -> str:
-    """The sentence of an error, in one line; with its type if nobody raised it on purpose."""
+    """Message of an error in a single line, with its type for unexpected errors."""
     if isinstance(error, ReclaimError):
         return error.message
-    said = str(error).split("\n", 1)[0]
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    first_line = str(error).split("\n", 1)[0]
+    return f"{type(error).__name__}: {first_line}" if first_line else type(error).__name__
 
 
 def lock_left(run_id: str, lock: HeldLock) -> list[str]:
-    """Until when nobody gets the lock, if tasks may still be at work."""
+    """Time at which the lock is free, if tasks may still be running."""
     if lock.free_at is None:
         return []
     return [

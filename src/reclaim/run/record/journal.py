@@ -1,8 +1,8 @@
-"""The journal of a plan's applies: what each was about to take, and what became of it.
+"""The journal of a plan's applies: the objects each apply was about to take, and the outcomes.
 
-Both are files with a list. A wave that was cut off leaves no list of what it did; what it may have
-done is among what its apply was about to do. The lists of earlier applies count only as far as the
-run's record knows them; see ``known_lists``.
+Both are files with a list. An interrupted wave leaves no list of outcomes; its objects are among
+those its apply was about to take. Lists of earlier applies are used only if the run record has
+their hashes; see ``known_lists``.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from reclaim.storage import Storage
 
 
 def _unrecorded(lists: Lists) -> None:
-    """The journal of an undo or a purge: nobody reads it after its own run."""
+    """Used for the journal of an undo or a purge, which nobody reads after its own run."""
 
 
 class Journal:
-    """The notes of this apply and earlier ones of the same plan.
+    """Lists of this apply and of earlier applies of the same plan.
 
-    ``known`` are the lists in the record of the run; ``record`` writes the lists of now there.
+    ``known`` has the lists in the run record; ``record`` saves the current lists there.
     """
 
     def __init__(
@@ -57,18 +57,18 @@ class Journal:
         self._lists = read_lists(storage, applies, known)
         self._known = self._lists.known
         self.begun = known is None or bool(known)
-        """Whether an earlier apply was about to take something."""
+        """Whether an earlier apply was about to take objects."""
         self._new_intended: list[Part] = []
         self._outcomes: list[tuple[Part, Outcome]] = []
 
     @property
     def lists(self) -> Lists:
-        """The lists that are believed, as the record of the run is to have them."""
+        """Trusted lists, as saved in the run record."""
         return {name: tuple(hashes) for name, hashes in self._known.items()}
 
     @property
     def lost(self) -> Sequence[str]:
-        """Lists that the record knows and that are not there any more, or are others."""
+        """Lists in the record that are missing or modified."""
         return tuple(self._lists.lost)
 
     @property
@@ -77,7 +77,7 @@ class Journal:
         return any(not hashes for hashes in self._known.values())
 
     def find_damaged(self, engine: Engine, place: Place) -> Sequence[str]:
-        """The lists that are lost, or of which a file is not as it was written."""
+        """Names of lists that are lost, or have modified files."""
         damaged = list(self._lists.lost)
         for name, rows in self._lists.rows.items():
             try:
@@ -88,16 +88,17 @@ class Journal:
         return damaged
 
     def give_up(self, names: Sequence[str]) -> None:
-        """Believe some lists no longer.
+        """Stop trusting some lists.
 
-        For another apply of the plan, which takes again what no list has.
+        For another apply of the plan, which takes unlisted objects again.
         """
         for name in names:
             self._lists.give_up(name)
         self._lists.lost.clear()
 
     def intend(self, parts: Sequence[Part]) -> None:
-        """Note what is about to be taken, before the first of it is, and before it is recorded."""
+        """Write the list of objects about to be taken, before the first is taken, and before the
+        list is recorded."""
         self._new_intended += parts
         self._storage.flush(part.address for part in parts)
         body = encode([(part, Outcome()) for part in parts])
@@ -105,34 +106,34 @@ class Journal:
         self._known[self._name(INTENTIONS)] = [hash_of(body)]
 
     def intended_rows(self) -> int:
-        """How many objects were about to be taken, by all applies together."""
+        """Number of objects all applies were about to take."""
         return sum(part.rows for part in self.intended())
 
     def intended(self) -> list[Part]:
-        """Every file with objects that were about to be taken."""
+        """Files listing objects about to be taken."""
         return [*(part for part, _ in self._lists.of(INTENTIONS)), *self._new_intended]
 
     def parts(self) -> list[Part]:
-        """Every file with outcomes."""
+        """Files with outcomes."""
         return [part for part, _ in [*self._lists.of(OUTCOMES), *self._outcomes]]
 
     def note(self, kind: str, parts: Sequence[Part], outcome: Outcome) -> None:
-        """Make the outcomes of a wave count."""
+        """Add the outcomes of a wave."""
         for number, part in enumerate(parts):
-            # The list has the counts of a wave once.
+            # The counts of a wave are stored with its first file only.
             counted = outcome if number == 0 else Outcome()
             self._outcomes.append((replace(part, group=kind), counted))
         self._storage.flush(part.address for part in parts)
         body, name = encode(self._outcomes), self._name(OUTCOMES)
         before = self._known.get(name, [ABSENT])
-        # Recorded first: cut off at any point, the list that is there is one that is known.
+        # Recorded first: after an interruption at any point, the existing list is a known list.
         self._known[name] = [*before, hash_of(body)]
         self._record(self.lists)
         self._write(OUTCOMES, body)
         self._known[name] = [hash_of(body)]
 
     def total(self) -> Outcome:
-        """The outcome of all applies together. A failure counts once, as the last one left it."""
+        """Total outcome of all applies. A failure counts once, as of the last apply."""
         total = Outcome()
         for _, outcome in self._lists.of(OUTCOMES):
             total.add(outcome.without(FAILED))
@@ -141,27 +142,29 @@ class Journal:
         return total
 
     def taken(self, kind: str) -> frozenset[str]:
-        """The objects of a kind that are gone."""
-        found: set[str] = set()
+        """Addresses of deleted objects of a kind."""
+        addresses: set[str] = set()
         for part in self.parts():
             if part.group == kind:
                 rows = read_part(self._storage, part, ["address", "outcome"])
                 gone = rows.filter(pc.not_equal(rows.column("outcome"), FAILED))
-                found.update(gone.column("address").to_pylist())
-        return frozenset(found)
+                addresses.update(gone.column("address").to_pylist())
+        return frozenset(addresses)
 
     def own_parts(self) -> list[Part]:
-        """Every file with outcomes of this apply."""
+        """Files with outcomes of this apply."""
         return [part for part, _ in self._outcomes]
 
-    def failures(self, most: int) -> list[str]:
-        """Why this apply could not take the first few of what it could not."""
+    def failures(self, limit: int) -> list[str]:
+        """Errors of the first few failures in this apply."""
         failures: list[str] = []
         for part in self.own_parts():
             rows = read_part(self._storage, part, ["outcome", "error"])
             failed = rows.filter(pc.equal(rows.column("outcome"), FAILED)).column("error")
-            failures += [error or "" for error in failed.slice(0, most - len(failures)).to_pylist()]
-            if len(failures) == most:
+            failures += [
+                error or "" for error in failed.slice(0, limit - len(failures)).to_pylist()
+            ]
+            if len(failures) == limit:
                 break
         return failures
 

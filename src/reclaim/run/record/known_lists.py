@@ -1,8 +1,8 @@
-"""The lists of a run's applies that its record knows, by what they hash to.
+"""The lists of a run's applies, verified by the hashes in the run record.
 
-Lists lie in the folder of the plan, and whoever can write there can write any list. The record of
-the run is in the store. So a list counts only if the record has its hash; and one that the record
-knows and that is not there, or is another by now, is *lost*.
+Lists are stored in the folder of the plan, where anybody with write access can change them. The run
+record is in the store. So a list is trusted only if the record has its hash; a recorded list that
+is missing or modified is *lost*.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from reclaim.run_record import RunRecord
 from reclaim.storage import Storage
 
 ABSENT = ""
-"""In the place of a hash: the list need not be there yet."""
+"""Placeholder for a hash: the list need not exist yet."""
 OUTCOMES, INTENTIONS = "journal.json", "intended.json"
 
 Hashes = dict[str, list[str]]
-"""By the name of a list, below the folder of applies: what it may hash to.
+"""Possible hashes by list name, below the folder of applies.
 
-Two while it is being written over. None of them if a later apply gave the list up.
+Two hashes while a list is being overwritten. No hash if a later apply gave the list up.
 """
 Lists = Mapping[str, tuple[str, ...]]
-"""The same, in the record of a run."""
+"""The same, in a run record."""
 Rows = list[tuple[Part, Outcome]]
 
 log = logging.getLogger(__name__)
 
 
 def known_lists(run: RunRecord | None) -> Hashes | None:
-    """The lists in the record of a run; None of a run of an older version, which recorded none."""
+    """Lists in the record of a run; None for an older version, which recorded no lists."""
     if run is None:
         return {}
     if run.lists is None:
@@ -47,24 +47,24 @@ def known_lists(run: RunRecord | None) -> Hashes | None:
 
 @dataclass(slots=True)
 class ListsRead:
-    """The lists of a run that are believed, each with its rows, and those that are not there."""
+    """Trusted lists of a run with their rows, and the names of lost lists."""
 
     known: Hashes = field(default_factory=dict)
     rows: dict[str, Rows] = field(default_factory=dict)
     lost: list[str] = field(default_factory=list)
 
     def of(self, kind: str) -> Rows:
-        """The rows of all lists of a kind."""
+        """Rows of all lists of a kind."""
         return [row for name, rows in self.rows.items() if name.endswith(kind) for row in rows]
 
     def give_up(self, name: str) -> None:
-        """Believe a list no longer, for good: what it tells is to be found out again."""
+        """Stop trusting a list permanently. Its facts have to be determined again."""
         self.rows.pop(name, None)
         self.known[name] = []
 
 
 def read_lists(storage: Storage, applies: Place, known: Hashes | None) -> ListsRead:
-    """The lists that a record knows; all that are there, if it is of an older version."""
+    """Read the lists in a record; all existing lists for a record of an older version."""
     if known is None:
         return _read_all(storage, applies)
     read = ListsRead(dict(known))
@@ -72,7 +72,7 @@ def read_lists(storage: Storage, applies: Place, known: Hashes | None) -> ListsR
         body = _body(storage, applies.at(name))
         digest = ABSENT if body is None else hash_of(body)
         if digest not in hashes:
-            # One that was given up is not missed.
+            # A list without hashes was given up.
             if hashes:
                 log.warning("%s is not the list that its run recorded", applies.at(name))
                 read.lost.append(name)
@@ -104,7 +104,7 @@ def hash_of(body: bytes) -> str:
 
 
 def encode(rows: Sequence[tuple[Part, Outcome]]) -> bytes:
-    """A list, with who wrote it."""
+    """Encode a list, with its operator."""
     files = [
         {
             "kind": part.group,
@@ -123,7 +123,8 @@ def decode(body: bytes, address: str) -> Rows:
         return list(_decoded(body))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Corrupt(
-            f"{address} is not the list that a run wrote", hint="restore it from a backup"
+            f"{address} was changed after a run wrote it, or is not its list",
+            hint="restore it from a backup",
         ) from error
 
 

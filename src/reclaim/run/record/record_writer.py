@@ -1,4 +1,4 @@
-"""The record of a run at work: replaced and written here, and nowhere else."""
+"""Saving of the record of an active run. No other module saves it."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from reclaim.stores.base import Held
 
 
 class RecordWriter:
-    """The current record of a run, and the handle that saves it."""
+    """Current record of a run, with the handle to save it."""
 
     def __init__(self, held: Held, record: RunRecord) -> None:
         self._held = held
         self.record = record
         self.may_have_promoted = False
-        """Whether this apply has promoted, or may have: an error need not mean that it has not."""
+        """Whether this apply may have promoted: an error does not rule it out."""
 
     def replace(self, **changes: Any) -> None:
-        """Replace parts of the record, to be written with the next."""
+        """Replace parts of the record, saved with the next write."""
         self.record = replace(self.record, **changes)
 
     def start(self) -> None:
-        """Record that the run has started, or goes on."""
+        """Save the record at the start of an apply."""
         self._held.start(self.record)
 
     def write(self, **changes: Any) -> None:
-        """Record how far the run came."""
+        """Save the progress of the run."""
         self.replace(**changes)
         self._held.finish(self.record)
 
@@ -36,13 +36,13 @@ class RecordWriter:
         self.replace(edit=replace(self.record.edit, **changes))
 
     def promoting(self) -> None:
-        """The run may have promoted from here on."""
+        """Mark the run as possibly promoted."""
         self.may_have_promoted = True
         if not self.record.promoted:
             self.replace(phase=Phase.PROMOTING)
 
     def write_promoting(self) -> None:
-        """Record that the run promotes next; if that fails, it does not."""
+        """Record the promotion before it happens. If the write fails, the run does not promote."""
         before = self.record
         self.promoting()
         try:
@@ -53,7 +53,7 @@ class RecordWriter:
             raise
 
     def not_promoted(self) -> None:
-        """The promotion was tried, and is known not to have happened."""
+        """Record that an attempted promotion did not happen."""
         self.may_have_promoted = False
         if not self.record.promoted:
             self.replace(phase=Phase.STARTED)

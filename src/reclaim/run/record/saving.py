@@ -1,7 +1,7 @@
-"""Saving a checkpoint, after a run has come to its end.
+"""Save the checkpoint of a finished run.
 
-A plan that was not applied, a run that failed, and one that others came before leave none: then the
-next run starts from the older one, which still counts.
+An unapplied plan, a failed run, and a run overtaken by another leave no checkpoint. The next run
+then starts from the older checkpoint, which stays valid.
 """
 
 from __future__ import annotations
@@ -40,10 +40,11 @@ def save_checkpoint(
     *,
     opener: Opener,
 ) -> SavedManifest | None:
-    """Write the checkpoint of a run; the part for its record, or None if it leaves none.
+    """Write the checkpoint of a run. Return its entry for the run record, or None without a
+    checkpoint.
 
-    ``place`` is where the plan is; ``write_section`` writes the files of the section of its kind,
-    and the section of the other kind stays as it was in the checkpoint that the run started from.
+    ``place`` is the folder of the plan. ``write_section`` writes the section of its kind; the
+    section of the other kind is copied from the checkpoint the run started from.
     """
     notes, runs = planned.incremental, store.runs()
     if notes is None or notes.indexed is None or not is_next(runs, notes.base, notes.barriers):
@@ -52,10 +53,10 @@ def save_checkpoint(
     storage = opener(own.url)
     before = None
     if notes.generation:
-        found = find_checkpoint(runs, storage)
-        if isinstance(found, str):
+        checkpoint = find_checkpoint(runs, storage)
+        if isinstance(checkpoint, str):
             return None
-        before = found.manifest
+        before = checkpoint.manifest
     parts, ranges = (
         pipelines.copy(
             engine, CopyRequest([file.part for file in files], place.url, own.below(folder))

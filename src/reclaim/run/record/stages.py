@@ -1,4 +1,4 @@
-"""Stages: how a run says what it is doing, to a person and to a log."""
+"""Stages: progress of a run, reported to a person and to a log."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any, Protocol
 log = logging.getLogger("reclaim.run")
 
 FIELDS = "fields"
-"""The attribute of a log record that has the facts of its message, by name."""
+"""Attribute of a log record with the facts of its message, by name."""
 
 
 @dataclass(slots=True)
 class Stage:
-    """One stage of a run; facts are added while it runs."""
+    """Stage of a run; facts are added while it runs."""
 
     name: str
     run: str = ""
     unit: str = ""
     total: int | None = None
-    """How many units it will count, where that is known."""
+    """Expected number of units, if known."""
     noun: str = "snapshot"
     """The store's own word for a snapshot."""
     facts: dict[str, Any] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Stage:
 
 
 class Watcher(Protocol):
-    """Is told when stages begin and end."""
+    """Receives the start and end of stages."""
 
     def begin(self, stage: Stage) -> None: ...
 
@@ -39,7 +39,7 @@ class Watcher(Protocol):
 
 
 class Silent:
-    """Shows nothing."""
+    """Ignores all stages."""
 
     def begin(self, stage: Stage) -> None:
         pass
@@ -50,7 +50,7 @@ class Silent:
 
 @dataclass(slots=True)
 class Stages:
-    """The stages of one run. Each is a line in the log, with the run's id."""
+    """Stages of a run. Each is logged in a single line with the run's id."""
 
     run: str
     watcher: Watcher = field(default_factory=Silent)
@@ -60,7 +60,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str, *, unit: str = "", total: int | None = None) -> Iterator[Stage]:
-        """Run a stage; one that fails is logged as failed."""
+        """Run a stage. Log an error as failed."""
         stage = Stage(name, self.run, unit, total, self.noun)
         self.watcher.begin(stage)
         started = monotonic()
@@ -78,5 +78,5 @@ class Stages:
 
 
 def as_text(fields: Mapping[str, Any]) -> str:
-    """Facts as a log line says them."""
+    """Format facts for a log line."""
     return " ".join(f"{name}={value}" for name, value in fields.items())

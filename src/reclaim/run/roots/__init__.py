@@ -1,4 +1,4 @@
-"""Roots: everything that keeps objects, beside the refs and leases that a store itself reports.
+"""Roots: everything that keeps objects, in addition to refs and leases reported by a store.
 
-``ROOTS`` in ``roots`` lists the sources. A plan and its apply ask all of them.
+``ROOTS`` in ``roots`` lists the sources. Both a plan and its apply read all of them.
 """

@@ -1,4 +1,4 @@
-"""Objects that snapshots need once their parents are replaced."""
+"""Objects needed by snapshots after their parents are replaced."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reclaim.stores.observation import Observation
 
 
 def hold_needed_once_edited(seen: Observation, request: RootRequest) -> Observation:
-    """An observation that also holds what snapshots need after the edit that a plan decided on."""
+    """Add the objects needed by snapshots after the edit a plan decided on."""
     store, marked = request.store, request.marked
     assert marked is not None
     decided = marked.decided
@@ -25,12 +25,11 @@ def hold_needed_once_edited(seen: Observation, request: RootRequest) -> Observat
 
 
 def hold_undoable_edits(seen: Observation, request: RootRequest) -> Observation:
-    """An observation that also promises such commits, where nothing else reaches them.
+    """Add unreachable commits removed by edits that can be undone, as promised.
 
-    Only for a run that takes objects of live commits: a collection may take theirs.
-
-    What a branch reaches is judged by the rules of that branch: it would be held for ever
-    otherwise, because no collection ends it.
+    Only for a run that deletes objects of live commits: a collection may delete these commits.
+    Commits reachable from a branch are judged by the rules of the branch: otherwise they would be
+    held forever, because no collection ends the hold.
     """
     store = request.store
     if not request.takes_referenced or not isinstance(store, TakesReferenced) or store.deleted:

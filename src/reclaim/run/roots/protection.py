@@ -1,12 +1,12 @@
-"""Protection: what the setting ``protect`` keeps, and the memory of it.
+"""Protection: objects kept by the setting ``protect``, and the protected list of a store.
 
-An object stays that ever had a path which a glob matches. Of what was committed, only containers
-tell paths, and the run that keeps an object takes the dead containers. So before the first of them
-goes, a run writes down what it found: addresses and paths, as Parquet below
-``_reclaim/protected/``. A manifest names all such files with their hashes, and the record of the
-run, in the store, has the manifest's. Every later plan reads them.
+An object stays if it ever had a path matched by a glob. Paths of committed objects are recorded
+only in containers, and the run that keeps an object deletes the dead containers. So before the
+first container is deleted, a run writes the matched addresses and paths to Parquet files in
+``_reclaim/protected/``. A manifest has the names and hashes of all such files; the run record, in
+the store, has the hash of the manifest. Every later plan reads these files.
 
-A list that is not as its run recorded it stops every plan: without it something would go.
+A modified or missing file stops every plan, because protected objects would be deleted.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from reclaim.stores.observation import Observation
 FOLDER = "_reclaim/protected"
 MANIFEST = "protected.json"
 FORMAT = 1
-MOST_PARTS = 32
-"""Most files that are kept apart; of more, one list is made, in which each path is once."""
+MAX_PARTS = 32
+"""Maximum number of separate files; more are merged into a list without duplicate paths."""
 GENERATION, ADDRESS = "generation", "address"
 
 
@@ -53,40 +53,40 @@ class _Manifest(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The paths that runs remembered: with addresses, as ``PATHS``, in the store's own storage."""
+    """Remembered paths with addresses, as ``PATHS``, in the store's own storage."""
 
     generation: int = 0
-    """Each memory has one more than that which it was made from."""
+    """Incremented with each new version of the list."""
     manifest: str = ""
-    """Its address; "" if there is none."""
+    """Address of the manifest; "" if there is none."""
     parts: Sequence[Part] = ()
 
     def addresses(self) -> Sequence[str]:
-        """Every file of it."""
+        """Addresses of all files."""
         return [self.manifest, *(part.address for part in self.parts)] if self.manifest else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """The objects that a plan found to be protected."""
+    """Protected objects found by a plan."""
 
     shields: Sequence[Part] = ()
     """Addresses with the numbers of globs, for judging."""
     matches: Matches = field(default_factory=Matches)
-    """The paths that dead containers told: to be remembered before they go."""
+    """Paths listed by dead containers, to be remembered before their deletion."""
 
 
 NO_PROTECTION = Protection()
 
 
 def find_memory(store: Store, storage: Storage) -> Memory:
-    """The newest memory of a store; refused if it cannot be read."""
+    """Read the newest memory of a store. Refuse an unreadable memory."""
     runs = store.runs()
     if damaged := [run.id for run in runs if run.phase is Phase.UNREADABLE]:
         raise PlanRefused(
-            f"the record of run {damaged[0]} is damaged, and may name what `protect` keeps",
+            f"the record of run {damaged[0]} is damaged, and may name objects kept by `protect`",
             hint="nothing was planned; restore the database from a backup, or unset `protect` "
-            "for good: what only it keeps goes then",
+            "permanently: objects kept only by `protect` are then deleted",
         )
     _check_known(store, storage, runs)
     newest = _newest(runs)
@@ -104,39 +104,38 @@ def find_memory(store: Store, storage: Storage) -> Memory:
 
 
 def _check_known(store: Store, storage: Storage, runs: Sequence[RunRecord]) -> None:
-    """Refuse where a run has remembered something that the store has no record of: its records are
-    older than that."""
+    """Refuse if a run unknown to the store has left a memory: the store's records are too old."""
     folder = f"{store.format.prefix}{FOLDER}/"
     known = {run.id for run in runs}
     for stored in storage.list(folder):
         run = stored.address.removeprefix(folder).partition("/")[0]
         if run not in known:
             raise PlanRefused(
-                f"{folder}{run}/ has what `protect` keeps, of a run that {store.name} has no "
-                "record of: its records are older",
+                f"{folder}{run}/ lists objects kept by `protect`, but {store.name} has no record "
+                "of the run: its records are older",
                 hint="nothing was planned or deleted; restore newer records, or unset `protect` "
-                "for good: what only it keeps goes then",
+                "permanently: objects kept only by `protect` are then deleted",
             )
 
 
 def _newest(runs: Sequence[RunRecord]) -> ProtectedMemory:
-    """The newest memory that records name.
+    """Newest memory in the run records.
 
-    A run that gave the memory up and was undone has not given it up.
+    The memory dropped by an undone run is still valid.
     """
-    noted = [
+    memories = [
         run.protected
         for run in runs
         if run.protected is not None and (run.phase is not Phase.UNDONE or run.protected.address)
     ]
-    return max(noted, key=lambda memory: memory.generation, default=ProtectedMemory(0))
+    return max(memories, key=lambda memory: memory.generation, default=ProtectedMemory(0))
 
 
 def _damaged(address: str) -> PlanRefused:
     return PlanRefused(
-        f"{address}, which names what the setting `protect` keeps, is missing or was changed",
-        hint="nothing was planned or deleted; restore it from a backup, or unset `protect` for "
-        "good: what only it keeps goes then",
+        f"{address}, the list of objects kept by `protect`, is missing or was changed",
+        hint="nothing was planned or deleted; restore it from a backup, or unset `protect` "
+        "permanently: objects kept only by `protect` are then deleted",
     )
 
 
@@ -151,10 +150,10 @@ def find_protection(
     opener: Opener,
     listed: Matches | None = None,
 ) -> Protection:
-    """The objects that the globs of a store protect, by every path that anything tells.
+    """Find the objects protected by the globs of a store, by all known paths.
 
-    ``listed`` has what dead containers list, where that was read before. Dead containers are read
-    before the memory is: what another run takes meanwhile, it has remembered by then.
+    ``listed`` has the entries of dead containers, if already read. Dead containers are read before
+    the memory: paths of containers deleted meanwhile are in the memory by then.
     """
     globs = seen.protect
     if not globs:
@@ -172,8 +171,8 @@ def find_protection(
         )
     if matches.containers != containers.dead:
         raise IncompleteRead(
-            f"{containers.dead} containers of removed {store.noun}s were to be asked for protected "
-            f"paths, and {matches.containers} were",
+            f"{containers.dead} containers of removed {store.noun}s were expected in the search "
+            f"for protected paths, but {matches.containers} were read",
             hint="nothing was planned; run it again, and look at the storage if it repeats",
             expected=containers.dead,
             read=matches.containers,
@@ -190,16 +189,16 @@ def find_protection(
     try:
         return Protection(pipelines.shield(engine, request), matches)
     except PlanRefused as error:
-        lost = [part.address for part in memory.parts if part.address in error.message]
-        if lost:
-            raise _damaged(lost[0]) from error
+        damaged = [part.address for part in memory.parts if part.address in error.message]
+        if damaged:
+            raise _damaged(damaged[0]) from error
         raise
 
 
 def hold_memory(seen: Observation, request: RootRequest) -> Observation:
-    """An observation that also holds the files of the memory.
+    """Add the files of the memory to the held addresses.
 
-    Without globs nobody needs them; a run that is applied then gives the memory up.
+    Without globs the files are unneeded; the next apply drops the memory.
     """
     if not seen.protect:
         return seen
@@ -218,10 +217,10 @@ def hold_protected(
     own: Place,
     opener: Opener,
 ) -> Observation:
-    """An observation that also holds objects which became protected since the plan.
+    """Add objects protected since the plan.
 
-    They are protected by paths in the ``unplanned`` snapshots, which came and went since, or
-    remembered by other runs by now. ``own`` is a folder in the storage of the plan.
+    They are protected by paths in the ``unplanned`` snapshots, created and deleted since the plan,
+    or in a newer memory. ``own`` is a folder in the storage of the plan.
     """
     if not seen.protect or store.deleted:
         return seen
@@ -235,9 +234,9 @@ def hold_protected(
     )
     if protection.matches.unread:
         raise PlanRefused(
-            f"{protection.matches.unread} containers of {store.noun}s that came and went since the "
-            "plan was made cannot be read, and may list what `protect` keeps",
-            hint="nothing was deleted; plan it again",
+            f"{protection.matches.unread} containers of {store.noun}s created and deleted since "
+            "the plan cannot be read, and may list objects kept by `protect`",
+            hint="nothing was deleted; make a new plan",
         )
     storage = opener(own.url)
     held = []
@@ -256,27 +255,30 @@ def remember(
     *,
     opener: Opener,
 ) -> ProtectedMemory | None:
-    """Remember what a plan found to be protected, before its containers go.
+    """Remember the protected paths found by a plan, before its containers are deleted.
 
-    Returns the part for the record of the run; None if the memory stays as it is. ``place`` is
-    where the plan is. To be called under the lock.
+    Return the entry for the run record; None if the memory is unchanged. ``place`` is the folder of
+    the plan. Call under the lock.
     """
     storage = opener(store.storage.url)
     if store.deleted:
         return None
     if not seen.protect:
-        # What was kept by globs that are gone is forgotten with them.
+        # Without globs, the memory is dropped.
         newest = _newest(store.runs())
         return ProtectedMemory(newest.generation + 1) if newest.address else None
     if not planned.protected:
         return None
     memory = find_memory(store, storage)
-    # A run may be applied more than once, and what it remembered before still counts.
+    # A run may be applied more than once, and its earlier memory stays valid.
     folder = f"{store.format.prefix}{FOLDER}/{planned.run}/{new_uid()}/"
     own = Place(store.storage.url, folder)
-    found = [file.part for file in planned.protected]
-    parts = [*memory.parts, *pipelines.copy(engine, CopyRequest(found, place.url, own)).parts]
-    if len(parts) > MOST_PARTS:
+    planned_files = [file.part for file in planned.protected]
+    parts = [
+        *memory.parts,
+        *pipelines.copy(engine, CopyRequest(planned_files, place.url, own)).parts,
+    ]
+    if len(parts) > MAX_PARTS:
         parts = list(pipelines.merge(engine, MergeRequest(seen.protect, parts, own.below("all"))))
     body = _Manifest(files=[File.of(part) for part in parts]).model_dump(mode="json")
     data = json.dumps(body, indent=2).encode()

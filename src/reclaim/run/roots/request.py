@@ -1,4 +1,4 @@
-"""The request for the roots of a store, as a plan and its apply make it."""
+"""The request for the roots of a store, made by a plan and its apply."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reclaim.stores.observation import Observation
 
 
 class Moment(Enum):
-    """When a source of roots is asked."""
+    """When a source of roots is read."""
 
     BEFORE_DECIDING = "before the run decides which snapshots are live"
     AFTER_MARKING = "after the containers of live snapshots are marked"
@@ -25,29 +25,29 @@ class Moment(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MarkedRoots:
-    """The decisions about a history, and the containers of live snapshots."""
+    """Decisions about a history, and the containers of live snapshots."""
 
     known: Sequence[Part]
-    """Containers that were read: what the live ones among them list is no candidate."""
+    """Containers already read; entries of the live containers are no candidates."""
     decided: Decided | None = None
-    """The decisions, where the history is yet to be edited by them."""
+    """Decisions with a pending history edit."""
 
 
 @dataclass(frozen=True, slots=True)
 class RootRequest:
-    """The run that asks, and the place for files with addresses."""
+    """The requesting run, and the folder for files with addresses."""
 
     store: Store
     engine: Engine
     run: str
-    """The run that asks: its own promises do not bind it."""
+    """Requesting run; its own promises do not bind it."""
     place: Place
-    """A folder in the storage of the plan."""
+    """Folder in the storage of the plan."""
     opener: Opener
     left_out: Sequence[str] = ()
-    """Addresses that a person leaves out of a plan: their needs stay as well."""
+    """Addresses excluded from a plan; objects they depend on stay as well."""
     takes_referenced: bool = False
-    """Whether the run takes objects that live snapshots refer to."""
+    """Whether the run deletes objects referenced by live snapshots."""
     marked: MarkedRoots | None = None
     """None before the run has decided which snapshots are live."""
 
@@ -57,30 +57,30 @@ class RootRequest:
 
     @property
     def own(self) -> Storage:
-        """The storage of the plan."""
+        """Storage of the plan."""
         return self.opener(self.place.url)
 
     @property
     def storage(self) -> Storage:
-        """The storage of the store."""
+        """Storage of the store."""
         return self.opener(self.store.storage.url)
 
     def after_marking(self, known: Sequence[Part], decided: Decided | None = None) -> RootRequest:
-        """The same request, after the containers are marked."""
+        """Return the request for the time after the containers are marked."""
         return replace(self, marked=MarkedRoots(known, decided))
 
     def write(self, name: str, addresses: Iterable[str]) -> Part:
-        """Write addresses down, in a file whose name ends with its hash."""
+        """Write addresses to a file whose name ends with its hash."""
         rows = pa.table({"address": pa.array(addresses, pa.string())})
         return write_hashed(self.own, self.place.at(name), rows)
 
 
 HoldRoots = Callable[[Observation, RootRequest], Observation]
-"""Adds the roots of one source to an observation."""
+"""Adds the roots of a source to an observation."""
 
 
 def holding(seen: Observation, parts: Sequence[Part]) -> Observation:
-    """An observation that also holds the addresses in some files."""
+    """Add the addresses in files to the held addresses of an observation."""
     if not parts:
         return seen
     return replace(

@@ -1,6 +1,6 @@
-"""The sources of roots. A plan and its apply ask all of them, in this order.
+"""The sources of roots, in order. Both a plan and its apply read all of them.
 
-A new root is one entry here. Each source only adds to an observation, so that more is kept.
+To add a root, add an entry. Each source only adds to an observation, so it can only keep more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reclaim.stores.observation import Observation
 
 @dataclass(frozen=True, slots=True)
 class RootSource:
-    """One source of roots."""
+    """Source of roots."""
 
     name: str
     hold: HoldRoots
@@ -36,10 +36,10 @@ ROOTS: Sequence[RootSource] = (
 
 
 def hold_roots(seen: Observation, request: RootRequest) -> Observation:
-    """An observation of a store with the roots of every source.
+    """Add the roots of every source to an observation of a store.
 
-    To be called twice: before the run decides which snapshots are live, and once the containers of
-    the live ones are marked.
+    Call it twice: before the run decides which snapshots are live, and after the containers of live
+    snapshots are marked.
     """
     for source in ROOTS:
         if source.moment is request.moment:

@@ -1,1 +1,1 @@
-"""Sweep: take objects away in waves, for good or to quarantine."""
+"""Sweep: remove objects in waves, by deleting them or by moving them to quarantine."""

@@ -1,6 +1,6 @@
-"""Removals: for good, or to quarantine, from where objects can be brought back.
+"""Removals: delete objects, or move them to quarantine, from which they can be restored.
 
-A removal brings the deleter that a sweep uses. The sweep does not know which one it is.
+A removal supplies the deleter of a sweep. The sweep is the same for all removals.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from reclaim.engine import pipelines
 from reclaim.engine.answers import NO_CONTAINERS
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import FindRequest, RecallRequest
-from reclaim.engine.tasks.delete_markers import Expunge, Mark, Unmark
+from reclaim.engine.tasks.delete_markers import CoverWithMarkers, PurgeCovered, RemoveMarkers
 from reclaim.engine.tasks.deleting import Deleter, Remove
 from reclaim.engine.tasks.judging import CandidateRules
 from reclaim.engine.tasks.notes import COVERING, RETURNED, find_notes
 from reclaim.engine.tasks.parts import Opener, Part, Place
-from reclaim.engine.tasks.quarantine import Aside, Discard, SetAside
-from reclaim.engine.tasks.restoring import BringBack
+from reclaim.engine.tasks.quarantine import PurgeQuarantined, QuarantineFolder, ToQuarantine
+from reclaim.engine.tasks.restoring import FromQuarantine
 from reclaim.errors import Corrupt, NotFound, PlanRefused, ReclaimError, Refused, StorageDenied
 from reclaim.ids import new_uid
 from reclaim.model import SnapshotId
@@ -39,11 +39,11 @@ from reclaim.stores.base import Held, Store
 from reclaim.stores.format import QUARANTINE
 
 MOVED, MARKED = "moved", "marked"
-"""The names of the two in the records of runs."""
+"""Names of the quarantine removals in run records."""
 OPTIONS = {None: "--no-quarantine", MOVED: "--quarantine", MARKED: "--quarantine --markers"}
-"""The options that ask for each of them, and for deleting."""
+"""Command line options of each removal; None for deleting."""
 KEEP = SAFETY.quarantine
-"""How long what was set aside is kept by default."""
+"""Default quarantine period."""
 FAR = timedelta(days=3650)
 
 log = logging.getLogger(__name__)
@@ -54,50 +54,50 @@ class Removal(Protocol):
 
     @property
     def name(self) -> str | None:
-        """Its name in a run's record; None for deleting."""
+        """Name in a run record; None for deleting."""
         ...
 
     def check(self, store: Store, planned: PlanDocument) -> None:
-        """Refuse what this removal cannot do, before anything is done."""
+        """Refuse an unsupported removal, before any change."""
         ...
 
     def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter: ...
 
     def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
-        """Remove snapshots whose objects were taken."""
+        """Delete the metadata of snapshots whose objects were removed."""
         ...
 
     def quarantine(self, now: datetime, promised: Quarantine | None) -> Quarantine | None:
-        """The quarantine of a run that begins now, as its record has it; None for deleting.
+        """Quarantine of a run that begins now, for its record; None for deleting.
 
-        ``promised`` is what an earlier apply of the same plan said.
+        ``promised`` is the quarantine of an earlier apply of the same plan.
         """
         ...
 
     def requests(self, store: Store, objects: int) -> int:
-        """How many requests that are paid for it takes, where requests are."""
+        """Number of paid storage requests needed."""
         ...
 
 
 class UndoableRemoval(Removal, Protocol):
-    """A removal that can be undone until a purge ends its window."""
+    """Removal that can be undone until a purge."""
 
     def check_reversible(self, store: Store) -> None:
-        """Refuse an undo or a purge that could not be done as it must be."""
+        """Refuse an undo or a purge that cannot be done correctly."""
         ...
 
     def quarantined(
         self, store: Store, engine: Engine, run: RunRecord, place: Place, opener: Opener
     ) -> Sequence[Part]:
-        """Objects in the quarantine of a run, and nothing else, each with its identity."""
+        """Objects in the quarantine of a run, and no others, each with its identity."""
         ...
 
-    def aside(self, store: Store, run_id: str) -> Aside | None:
-        """Where a run sets objects aside; None if they stay where they are."""
+    def aside(self, store: Store, run_id: str) -> QuarantineFolder | None:
+        """Quarantine location of a run; None if objects stay at their address."""
         ...
 
     def restorer(self, store: Store, run: RunRecord, opener: Opener) -> Deleter:
-        """Brings objects back; what it notes of them is found by ``quarantined``."""
+        """Deleter that restores objects; ``quarantined`` reads its notes."""
         ...
 
     def purger(self, store: Store, run: RunRecord) -> Deleter: ...
@@ -105,7 +105,7 @@ class UndoableRemoval(Removal, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """For good."""
+    """Delete objects."""
 
     name: None = None
 
@@ -130,12 +130,12 @@ DELETE = Delete()
 
 @dataclass(frozen=True, slots=True)
 class MoveToQuarantine:
-    """Into a folder of the store: renamed on a disk, copied and deleted elsewhere."""
+    """Move objects to a folder of the store: renamed on a disk, copied and deleted elsewhere."""
 
     keep: timedelta = KEEP
     name: str = MOVED
     may_shorten: bool = False
-    """Whether ``keep`` holds even if an earlier apply promised a longer window."""
+    """Whether ``keep`` may shorten the quarantine promised by an earlier apply."""
 
     def check(self, store: Store, planned: PlanDocument) -> None:  # noqa: ARG002
         _check_store(store)
@@ -144,16 +144,16 @@ class MoveToQuarantine:
         pass
 
     def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
-        return SetAside(_aside(store, run_id), undo_begun(store, run_id), again=journal.begun)
+        return ToQuarantine(_aside(store, run_id), undo_begun(store, run_id), again=journal.begun)
 
     def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
-        return setting_aside(held).set_aside(ids)
+        return quarantine_handle(held).set_aside(ids)
 
     def quarantine(self, now: datetime, promised: Quarantine | None) -> Quarantine:
         return _window(self, now, promised)
 
     def requests(self, store: Store, objects: int) -> int:
-        # A copy and a look at it; deletes are free.
+        # A copy and a check of it; deletes are free.
         return 2 * objects if store.storage.at_once > 1 else 0
 
     def quarantined(
@@ -161,7 +161,7 @@ class MoveToQuarantine:
     ) -> Sequence[Part]:
         record = find_record(store, run, opener)
         if record is None or not record.tells_all:
-            # Its lists are gone, or not all of them: its folder tells what it took.
+            # Lists are missing: list its quarantine folder instead.
             return self._listed(store, engine, run, place)
         recalled = place.below("recalled")
         try:
@@ -175,7 +175,7 @@ class MoveToQuarantine:
     def _listed(self, store: Store, engine: Engine, run: RunRecord, place: Place) -> Sequence[Part]:
         folder = store.format.quarantine_path(run.id).rstrip("/")
         inside, objects = store.storage.folders(folder)
-        ranges = [KeyRange(one) for one in (inside if not objects else [folder])]
+        ranges = [KeyRange(prefix) for prefix in (inside if not objects else [folder])]
         listed = engine.list(store.format, ranges, place.below("listing"))
         now = store.clock.now()
         rules = CandidateRules(
@@ -188,48 +188,48 @@ class MoveToQuarantine:
             protected=(),
         )
         out, work = place.below("objects"), place.below("work")
-        found = pipelines.find(
+        candidates = pipelines.find(
             engine, FindRequest(store.format, listed, NO_CONTAINERS, (), rules, out, work)
         )
-        return _grouped(found.parts)
+        return _grouped(candidates.parts)
 
-    def aside(self, store: Store, run_id: str) -> Aside:
+    def aside(self, store: Store, run_id: str) -> QuarantineFolder:
         return _aside(store, run_id)
 
     def restorer(self, store: Store, run: RunRecord, opener: Opener) -> Deleter:
         undos = _undos(run) or (store.clock.now(),)
-        return BringBack(_aside(store, run.id), undos, _new_notes(store, run, opener))
+        return FromQuarantine(_aside(store, run.id), undos, _new_notes(store, run, opener))
 
     def purger(self, store: Store, run: RunRecord) -> Deleter:  # noqa: ARG002
-        return Discard(_undos(run))
+        return PurgeQuarantined(_undos(run))
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteMarkers:
-    """By delete markers, in a bucket that keeps versions."""
+    """Set delete markers, in a bucket with versioning."""
 
     keep: timedelta = KEEP
     name: str = MARKED
     may_shorten: bool = False
-    """Whether ``keep`` holds even if an earlier apply promised a longer window."""
+    """Whether ``keep`` may shorten the quarantine promised by an earlier apply."""
 
     def check(self, store: Store, planned: PlanDocument) -> None:
         _check_store(store)
         _check_versioning(store, "use --quarantine without --markers")
         if planned.place.url != store.storage.url:
             raise Refused(
-                "delete markers need a plan in the bucket itself; this one lies elsewhere",
-                hint="plan it without --out",
+                "delete markers need a plan in the bucket itself; this plan is stored elsewhere",
+                hint="make a plan without --out",
             )
 
     def check_reversible(self, store: Store) -> None:
         _check_versioning(store, "switch the bucket's versioning on again, then repeat it")
 
     def deleter(self, store: Store, run_id: str, journal: Journal) -> Deleter:
-        return Mark(journal.own.below(COVERING).prefix, undo_begun(store, run_id))
+        return CoverWithMarkers(journal.own.below(COVERING).prefix, undo_begun(store, run_id))
 
     def finalize(self, held: Held, ids: Collection[SnapshotId]) -> int:
-        return setting_aside(held).set_aside(ids)
+        return quarantine_handle(held).set_aside(ids)
 
     def quarantine(self, now: datetime, promised: Quarantine | None) -> Quarantine:
         return _window(self, now, promised)
@@ -248,8 +248,8 @@ class DeleteMarkers:
         record = find_record(store, run, opener)
         if record is None:
             raise Refused(
-                f"the plan of run {run.id} cannot be read at {run.place} any more, and it alone "
-                "tells which markers are the run's",
+                f"the plan of run {run.id} at {run.place} cannot be read, and only the plan lists "
+                "the markers of the run",
                 hint="restore it from a backup; the objects are noncurrent versions in the bucket",
             )
         if not record.is_whole:
@@ -280,10 +280,10 @@ class DeleteMarkers:
         pass
 
     def restorer(self, store: Store, run: RunRecord, opener: Opener) -> Deleter:
-        return Unmark(_new_notes(store, run, opener))
+        return RemoveMarkers(_new_notes(store, run, opener))
 
     def purger(self, store: Store, run: RunRecord) -> Deleter:  # noqa: ARG002
-        return Expunge()
+        return PurgeCovered()
 
 
 REMOVALS: Mapping[str, UndoableRemoval] = {MOVED: MoveToQuarantine(), MARKED: DeleteMarkers()}
@@ -292,7 +292,7 @@ REMOVALS: Mapping[str, UndoableRemoval] = {MOVED: MoveToQuarantine(), MARKED: De
 def _window(
     removal: MoveToQuarantine | DeleteMarkers, now: datetime, promised: Quarantine | None
 ) -> Quarantine:
-    """A window from now on, which ends no sooner than was promised, unless that was asked for."""
+    """Quarantine from now on. It never ends before a promised end, unless requested."""
     until = now + removal.keep
     if promised and promised.until and not removal.may_shorten:
         until = max(until, promised.until)
@@ -300,13 +300,13 @@ def _window(
 
 
 def removal_of(run: RunRecord) -> UndoableRemoval | None:
-    """How a run set its objects aside; None when it did not, or they are not there any more."""
+    """Quarantine removal of a run; None if it used none, or if its quarantine has ended."""
     return REMOVALS.get(run.quarantine.removal) if run.quarantine else None
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Where the plan of a run is, with the journal of its applies."""
+    """Plan of a run, with the journal of its applies."""
 
     run: RunRecord
     place: Place
@@ -314,39 +314,42 @@ class Record:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every list is there that the run recorded, and has as much as it must."""
+        """Whether all recorded lists exist, with at least the recorded number of objects."""
         return not self.journal.lost and self.journal.intended_rows() >= self.run.intended
 
     @property
     def tells_all(self) -> bool:
-        """Whether the lists have all that the run may have set aside, without a look there.
+        """Whether the lists name all quarantined objects, so that the quarantine need not be
+        listed.
 
-        Where a list was given up, what it alone had is in no other.
+        Objects of a list that was given up are in no other list.
         """
         return self.is_whole and not self.journal.given_up and bool(self.journal.intended())
 
     def promised(self) -> Sequence[Part]:
-        """The files with all that the run was about to take, or took."""
+        """Files with all objects the run took, or was about to take."""
         taken = self.journal.parts() if self.journal.given_up else ()
         return [*self.journal.intended(), *taken]
 
-    def request(self, aside: Aside | None, place: Place, opener: Opener) -> RecallRequest:
-        """The request to recall: the objects of the lists, as these and the notes of tasks tell."""
+    def request(
+        self, quarantine: QuarantineFolder | None, place: Place, opener: Opener
+    ) -> RecallRequest:
+        """Request to recall the objects of the lists, from journals and notes of tasks."""
         storage = opener(self.place.url)
-        # What undos of the run have noted of the objects that they brought back.
+        # Notes by undos of the run on restored objects.
         notes = find_notes(storage, self.place.at("undo"), RETURNED)
-        if aside is None:
+        if quarantine is None:
             notes += find_notes(storage, self.place.at("apply"), COVERING)
         intended, journal = self.journal.intended(), self.journal.parts()
-        return RecallRequest(intended, journal, notes, self.place, aside, place)
+        return RecallRequest(intended, journal, notes, self.place, quarantine, place)
 
 
 def _markers_unknown(run: RunRecord, why: str) -> Refused:
     return Refused(
-        f"the record of run {run.id} at {run.place} is damaged, and it alone tells which markers "
-        f"are the run's: {why}",
-        hint="restore the record from a backup; otherwise what it covered stays until a lifecycle "
-        "rule of the bucket removes old versions, and no other run waits for it"
+        f"the record of run {run.id} at {run.place} is damaged, and only the record lists the "
+        f"markers of the run: {why}",
+        hint="restore the record from a backup; otherwise the objects stay under their markers "
+        "until a lifecycle rule of the bucket removes old versions; no other run waits for them"
         if run.purging
         else f"apply its plan again, which finds them: reclaim apply {run.place} --quarantine "
         "--markers; or restore it from a backup",
@@ -354,10 +357,10 @@ def _markers_unknown(run: RunRecord, why: str) -> Refused:
 
 
 def find_record(store: Store, run: RunRecord, opener: Opener) -> Record | None:
-    """The record of a run; None if its plan is not there any more, or cannot be read.
+    """Find the plan and journal of a run; None if the plan is gone or unreadable.
 
-    Another plan in its place is not the run's. One for another store is that of the store which
-    this one is a copy of, and what is written there would be believed by that one.
+    Another plan at the same location does not belong to the run. A plan for another store belongs
+    to the original of this copy, and notes written there would be trusted by the original.
     """
     try:
         place, planned = plan_file.find_run(opener(run.place), run.place)
@@ -371,17 +374,17 @@ def find_record(store: Store, run: RunRecord, opener: Opener) -> Record | None:
 
 
 def _is_for(planned: PlannedRun, store: Store) -> bool:
-    """Whether a plan is for a store, and not for one that it is a copy of.
+    """Whether a plan is for this store, and not for its original.
 
-    A copy of a catalog has the uid of the original and another storage. A store that is a folder
-    has its own URL as uid; beside a copy of it, the storage of both is the folder above.
+    A copy of a catalog has the uid of the original and another storage. A store in a folder has its
+    own URL as uid; it shares the storage of its copies in the parent folder.
     """
     same_storage = planned.storage in (None, store.storage.url)
     return same_storage and planned.uid in (None, store.uid)
 
 
 def _new_notes(store: Store, run: RunRecord, opener: Opener) -> Place | None:
-    """Where an undo of a run notes what it does: beside the plan, as all that is recalled."""
+    """Folder for the notes of an undo: next to the plan, from where all notes are recalled."""
     record = find_record(store, run, opener)
     if record is None:
         return None
@@ -391,12 +394,12 @@ def _new_notes(store: Store, run: RunRecord, opener: Opener) -> Place | None:
 def _check_store(store: Store) -> None:
     if not isinstance(store, Quarantines):
         raise Refused(
-            f"{store.kind} stores have no quarantine", hint="apply it without --quarantine"
+            f"{store.kind} stores have no quarantine", hint="apply the plan without --quarantine"
         )
 
 
-def setting_aside(held: Held) -> HeldQuarantine:
-    """The handle of a store that quarantines."""
+def quarantine_handle(held: Held) -> HeldQuarantine:
+    """Return the handle of a store with a quarantine."""
     assert isinstance(held, HeldQuarantine)
     return held
 
@@ -411,32 +414,32 @@ def _check_versioning(store: Store, hint: str) -> None:
 
 
 def undo_begun(store: Store, run_id: str) -> str:
-    """The address of a file that is there once an undo of a run has begun.
+    """Address of a file that marks the start of an undo of a run.
 
-    A task that was stopped for too long cannot ask the store, whose storage is all that it has.
+    A task stopped for too long cannot ask the store; it only has access to its storage.
     """
     return Place(*store.place(run_id)).below("undo").at("begun")
 
 
 def note_undo_begun(store: Store, run_id: str, now: datetime) -> None:
-    """Leave that file, for tasks of an apply that may wake up late."""
+    """Write the file, for late tasks of an apply."""
     note = undo_begun(store, run_id)
     store.storage.put(note, now.isoformat().encode())
     store.storage.flush([note])
 
 
 def until_undone(deleter: Deleter, store: Store, run_id: str) -> Deleter:
-    """A deleter that deletes nothing for good any more once an undo of its run has begun.
+    """Deleter that stops deleting once an undo of its run has begun.
 
-    For a run that takes what is referred to: what it has not deleted by then is in use again.
+    For a run that deletes referenced objects: from then on the remaining objects are in use again.
     """
     if isinstance(deleter, Remove):
         return replace(deleter, undo_begun=undo_begun(store, run_id))
     return deleter
 
 
-def _aside(store: Store, run_id: str) -> Aside:
-    return Aside(store.format.prefix, store.format.quarantine_path(run_id))
+def _aside(store: Store, run_id: str) -> QuarantineFolder:
+    return QuarantineFolder(store.format.prefix, store.format.quarantine_path(run_id))
 
 
 def _grouped(parts: Sequence[Part]) -> Sequence[Part]:

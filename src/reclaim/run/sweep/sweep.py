@@ -1,8 +1,8 @@
-"""Sweep: take objects away in waves, each of which ends before the lock could be lost.
+"""Sweep: remove objects in waves, each of which ends before the lock could be lost.
 
-A wave that fails may leave tasks behind that go on until its time is over, and the lock is not
-free before that. So the first waves are short: what fails early can soon be repeated. Later ones
-are longer, because each has to look again at what is left.
+A failed wave may leave tasks that run until the wave's time is over, and the lock is not free
+before that. So the first waves are short: an early failure can soon be repeated. Later waves are
+longer, because each has to check again which objects remain.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reclaim.stores.abilities import NeedsOtherSnapshots
 from reclaim.stores.base import HeldLock, Store
 
 FIRST_WAVE = SAFETY.first_wave
-"""How long the first wave may take; each later one may take twice as long as the one before."""
+"""Maximum duration of the first wave; doubled with each wave."""
 
 
 def sweep(
@@ -42,10 +42,10 @@ def sweep(
     over: Sequence[Part] = (),
     renewed: Callable[[Sequence[Part]], Sequence[Part]] | None = None,
 ) -> Outcome:
-    """Take the candidates of one kind, but for those that are ``over``; each wave counts once it is
-    in the journal. ``renewed`` is asked before each wave for those that may still go."""
+    """Remove the candidates of a kind, except those in ``over``. A wave counts once it is in the
+    journal. ``renewed`` is called before each wave to filter the candidates."""
     outcome = Outcome()
-    back = deleter.outcome == RESTORED
+    restores = deleter.outcome == RESTORED
     done: list[Part] = list(over)
     longest = FIRST_WAVE
     while True:
@@ -55,23 +55,30 @@ def sweep(
                 return outcome
         lock.renew()
         if isinstance(store, NeedsOtherSnapshots):
-            mine = _in_order(
-                store, engine, storage, candidates, kind, done, place.below("work"), back=back
+            going = _in_order(
+                store,
+                engine,
+                storage,
+                candidates,
+                kind,
+                done,
+                place.below("work"),
+                restores=restores,
             )
             known: Sequence[Part] = ()
         else:
-            mine, known = candidates, done
-        with lock.lent(longest, engine.ended) as time:
+            going, known = candidates, done
+        with lock.lend(longest, engine.ended) as time:
             request = SweepRequest(
-                store.format, mine, kind, known, deleter, time, place.below("journal")
+                store.format, going, kind, known, deleter, time, place.below("journal")
             )
             swept = pipelines.sweep(engine, request)
         longest *= 2
         outcome.add(swept.outcome)
         done.extend(swept.parts)
         journal.note(kind, swept.parts, swept.outcome)
-        # Where the order matters, nothing goes that comes after one that could not.
-        if swept.finished or (store.format.sequential and not back and outcome.counts[FAILED]):
+        # If the order matters, stop after the first failure.
+        if swept.finished or (store.format.sequential and not restores and outcome.counts[FAILED]):
             return outcome
 
 
@@ -84,26 +91,26 @@ def _in_order(
     done: Sequence[Part],
     place: Place,
     *,
-    back: bool,
+    restores: bool,
 ) -> Sequence[Part]:
-    """The rest of a kind, in the order in which it has to go, in one part.
+    """Sort the remaining objects of a kind into the required order, in a single part.
 
-    The snapshots of such a store are known to the driver, so there may be as many rows here.
+    The driver knows the snapshots of such a store, so it can hold as many rows.
     """
     rows = pa.concat_tables(
         [GOING.empty_table()]
         + [as_going(read_part(storage, part)) for part in candidates if part.group == kind]
     )
-    over = {
+    excluded = {
         address
         for part in done
         for address in read_part(storage, part, ["address"]).column("address").to_pylist()
     }
-    numbers = {address: at for at, address in enumerate(rows.column("address").to_pylist())}
+    numbers = {address: number for number, address in enumerate(rows.column("address").to_pylist())}
     addresses = store.in_order(list(numbers), engine)
-    if back:
+    if restores:
         addresses = addresses[::-1]
-    order = [numbers[one] for one in addresses if one not in over]
+    order = [numbers[address] for address in addresses if address not in excluded]
     if not order:
         return ()
     sorted_rows = rows.take(pa.array(order, pa.int64()))

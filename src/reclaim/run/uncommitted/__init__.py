@@ -1,6 +1,6 @@
-"""Uncommitted data: runs that look only at what may have changed since an earlier one.
+"""Uncommitted data: runs that read only possible changes since an earlier run.
 
-A *full* run lists everything and reads every live container that the index does not have. After its
-apply it leaves a *checkpoint*, with what was known then and the *index* of what live containers
-list. An *incremental* run starts from it. Whatever it cannot be sure of makes it a full run.
+A *full* run lists everything and reads every live container missing from the index. After its apply
+it leaves a *checkpoint*: the state of the store and the *index* of the entries in live containers.
+An *incremental* run starts from the checkpoint. Any uncertainty leads to a full run.
 """

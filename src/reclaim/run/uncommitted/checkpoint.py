@@ -1,4 +1,4 @@
-"""The section of a checkpoint for runs on uncommitted data; see ``run.record.checkpoints``."""
+"""The checkpoint section of runs on uncommitted data; see ``run.record.checkpoints``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PARTITIONS = pa.schema(
         pa.field("partition", pa.string(), nullable=False),
         pa.field("objects", pa.int64(), nullable=False),
         pa.field("bytes", pa.int64(), nullable=False),
-        # Whether nobody can write there any more, so that it is not listed again.
+        # Whether the partition is closed, so that it is not listed again.
         pa.field("final", pa.bool_(), nullable=False),
     ]
 )
@@ -26,17 +26,17 @@ LIVE_SNAPSHOTS = pa.schema([pa.field("id", pa.string(), nullable=False)])
 
 @dataclass(frozen=True, slots=True)
 class UncommittedCheckpoint:
-    """A section that was read."""
+    """Section of a checkpoint as read."""
 
     section: UncommittedSection
     final: frozenset[str]
     live: frozenset[str]
-    """The snapshots that were live."""
+    """Ids of the live snapshots."""
     counts: Mapping[str, int]
     sizes: Mapping[str, int]
     """Objects and bytes by partition."""
     bytes: int
-    """How much was read to know this."""
+    """Bytes read for the section."""
 
     @property
     def containers(self) -> Sequence[Part]:
@@ -48,7 +48,7 @@ class UncommittedCheckpoint:
 
 
 def read_uncommitted(manifest: CheckpointManifest, storage: Storage) -> UncommittedCheckpoint:
-    """The section that the last run on uncommitted data has left."""
+    """Read the section left by the last run on uncommitted data."""
     section = manifest.uncommitted
     assert section is not None
     reads = CountedReads(storage)

@@ -1,4 +1,4 @@
-"""Planning a run on uncommitted data: a plan like any other, made from less."""
+"""Planning a run on uncommitted data: a plan like any other, with fewer reads."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from reclaim.run.plan.plan_document import (
 )
 from reclaim.run.plan.plan_kind import (
     FullRunNeeded,
+    FullRunReason,
     MarkedContainers,
     ObjectListing,
     PlanKind,
-    WhyFull,
 )
 from reclaim.run.plan.planning import PlanOptions, WrittenPlan, make_plan
 from reclaim.run.record.checkpoints import (
@@ -58,73 +58,75 @@ from reclaim.stores.format import IndexesEntries
 from reclaim.stores.observation import Observation
 
 SLOWEST_LISTING = SAFETY.objects / 2
-"""After more than this, what is final now may not have been when it was listed."""
+"""After a slower listing, partitions final now may have had writers while being listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class UncommittedOptions:
-    """Options of a run on uncommitted data, beside those of every plan."""
+    """Options of a run on uncommitted data, in addition to those of every plan."""
 
     full: bool = False
-    """Whether nothing of earlier runs is used."""
+    """Whether to ignore checkpoints of earlier runs."""
     branch: str | None = None
-    """The branch that the listing is limited to."""
+    """Branch to limit the listing to."""
 
 
 def plan_uncommitted(
     store: Store,
     engine: Engine,
     options: PlanOptions | None = None,
-    asked: UncommittedOptions | None = None,
+    requested: UncommittedOptions | None = None,
     *,
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> WrittenPlan:
-    """Find what nothing refers to, looking at no more than is needed, and write it down."""
+    """Find unreferenced objects with as few reads as possible, and write a plan."""
     if not isinstance(store.format, IndexesEntries):
         raise InvalidInput(
-            f"{store.name} has no uncommitted data of which checkpoints are made",
-            hint=f"use `reclaim plan`, which finds every {store.noun} that nothing refers to",
+            f"incremental runs are not supported for {store.kind} stores",
+            hint=f"use `reclaim plan`, which finds every unreferenced {store.noun}",
         )
-    wanted, how = options or PlanOptions(), asked or UncommittedOptions()
-    if how.branch == "":
+    plan_options, choices = options or PlanOptions(), requested or UncommittedOptions()
+    if choices.branch == "":
         raise InvalidInput(
-            "the name of a branch is empty", hint="leave --branch out for all of them"
+            "the name of a branch is empty", hint="run without --branch for all branches"
         )
-    if how.branch is not None and store.deleted:
+    if choices.branch is not None and store.deleted:
         raise InvalidInput(
-            f"{store.name} was deleted, and what it left goes as a whole",
-            hint="leave --branch out",
+            f"{store.name} was deleted, and is collected completely",
+            hint="run without --branch",
         )
-    if wanted.inventory is not None or not wanted.policy.empty:
-        raise InvalidInput("a run on uncommitted data takes neither rules nor an inventory")
+    if plan_options.inventory is not None or not plan_options.policy.empty:
+        raise InvalidInput("a run on uncommitted data supports neither rules nor an inventory")
     return make_plan(
         store,
         engine,
-        wanted,
-        lambda context, why_full: UncommittedData(context, how, why_full, wanted.allowed_fraction),
+        plan_options,
+        lambda context, full_run_reason: UncommittedData(
+            context, choices, full_run_reason, plan_options.allowed_fraction
+        ),
         watcher=watcher,
         opener=opener,
     )
 
 
 class UncommittedData(PlanKind):
-    """A run on uncommitted data: it looks at what may have changed since the checkpoint."""
+    """Run on uncommitted data: read possible changes since the checkpoint."""
 
     def __init__(
         self,
         context: PlanContext,
-        asked: UncommittedOptions,
-        why_full: WhyFull | None,
+        requested: UncommittedOptions,
+        full_run_reason: FullRunReason | None,
         allowed_fraction: float,
     ) -> None:
         super().__init__(context)
         self._allowed_fraction = allowed_fraction
         self._store = context.store
         self._engine = context.engine
-        self._asked = asked
+        self._options = requested
         self._runs = list(context.store.runs())
-        # A store that was deleted goes as a whole.
+        # A deleted store is collected completely.
         runs = () if self._store.deleted else self._runs
         start = find_start(
             self._store,
@@ -132,10 +134,10 @@ class UncommittedData(PlanKind):
             runs,
             Kind.UNCOMMITTED,
             read_uncommitted,
-            full=asked.full,
+            full=requested.full,
         )
-        if why_full is not None:
-            start = start.restarted(why_full.why, damaged=why_full.damaged)
+        if full_run_reason is not None:
+            start = start.restarted(full_run_reason.why, damaged=full_run_reason.damaged)
         self._start: Start[UncommittedCheckpoint] = start
         self._checkpoint = start.section
         self._bytes = self._ranges = 0
@@ -152,11 +154,11 @@ class UncommittedData(PlanKind):
     def _final_then(self) -> frozenset[str]:
         return self._checkpoint.final if self._checkpoint else frozenset()
 
-    # What is looked at
+    # Objects to read
 
     @property
     def lists_all(self) -> bool:
-        return self._checkpoint is None and self._asked.branch is None
+        return self._checkpoint is None and self._options.branch is None
 
     def list(self, place: Place) -> ObjectListing:
         format = self._store.format
@@ -166,19 +168,19 @@ class UncommittedData(PlanKind):
         folders = [
             (folder, partition)
             for folder, partition in format.partition_folders(
-                self._store.storage, self._asked.branch
+                self._store.storage, self._options.branch
             )
             if not self.context.is_skipped(folder)
         ]
-        # All that are there are known by name, whether they are listed or not.
+        # All existing partitions are known by name, listed or not.
         self._partitions = by_partition(folders)
         self._listed = sorted(self._partitions.keys() - self._final_then)
         ranges = [KeyRange(*keys) for keys in scope.find_ranges(folders, self._final_then)]
         return ObjectListing(self._engine.list(format, ranges, place), self._partitions)
 
     def _check_branch(self, seen: Observation) -> None:
-        """Refuse a branch that there is not: nothing of it would look like nothing to do."""
-        branch = self._asked.branch
+        """Refuse a missing branch, whose empty plan would look like a clean branch."""
+        branch = self._options.branch
         if branch is None or self._partitions:
             return
         if branch not in {ref.name for ref in seen.refs if ref.kind == RefKind.BRANCH}:
@@ -210,7 +212,7 @@ class UncommittedData(PlanKind):
             self._dead = pipelines.dead_entries(self._engine, request)
         if self._checkpoint is not None and self._dead.counts.unread:
             raise FullRunNeeded(
-                f"{self._dead.counts.unread} containers of dead commits cannot be read any more"
+                f"{self._dead.counts.unread} containers of dead commits can no longer be read"
             )
         since = copy_known(self.context, self._start)
         self._bytes += since.bytes
@@ -219,7 +221,8 @@ class UncommittedData(PlanKind):
             IndexRequest(
                 self._store.format,
                 changed.parts,
-                # Live ones of then, and what was read since: all entries of that are looked at.
+                # Live containers of the checkpoint, and ranges read since, whose entries are all
+                # judged.
                 [*known, *since.parts],
                 find_edges(seen, changed.entries, whole=self._start.checkpoint is None),
                 self.context.place.below("index"),
@@ -235,7 +238,7 @@ class UncommittedData(PlanKind):
         )
 
     def _copy_known(self, checkpoint: UncommittedCheckpoint) -> Sequence[Part]:
-        """The containers of the checkpoint, where all other files of the plan are."""
+        """Copy the containers of the checkpoint next to the other files of the plan."""
         place = self.context.place.below("containers").below("known")
         url = self._store.storage.url
         copied = pipelines.copy(
@@ -252,23 +255,23 @@ class UncommittedData(PlanKind):
         named: pa.Table,
         known: Sequence[Part],
     ) -> tuple[ContainerFiles, ContainerFiles]:
-        """All containers, and those of them that the checkpoint need not know.
+        """Return all containers, and those to read.
 
-        While every commit of the checkpoint lives on, so do its containers, and only those of new
-        commits and of dead ones are asked what they list.
+        While every commit of the checkpoint is live, so are its containers, and only containers of
+        new and dead commits are read.
         """
         changes = scope.find_changes(
-            checkpoint.live, live=decided.live, there=seen.ids | seen.marked.keys()
+            checkpoint.live, live=decided.live, existing=seen.ids | seen.marked.keys()
         )
         if changes.lost:
             raise FullRunNeeded(
                 f"{len(changes.lost)} {self._store.noun}s of the checkpoint of run "
-                f"{checkpoint.section.run} were taken by another run"
+                f"{checkpoint.section.run} were deleted by another run"
             )
         if changes.died:
-            containers = expand(self.context, named)
-            return containers, containers
-        then, new = (
+            everything = expand(self.context, named)
+            return everything, everything
+        known_addresses, new_addresses = (
             {
                 address
                 for addresses in seen.containers.values()
@@ -277,28 +280,30 @@ class UncommittedData(PlanKind):
             }
             for snapshots in (checkpoint.live, changes.new)
         )
-        # A commit that changes nothing has the container of its parent, which is counted already.
-        is_new = pc.is_in(named.column("address"), pa.array(sorted(new - then), pa.string()))
-        changed = named.filter(pc.or_(is_new, pc.not_equal(named.column("cause"), LIVE)))
-        more = expand(self.context, changed, known=known)
-        counts = checkpoint.section.counts
-        whole = ContainerFiles(
-            [*known, *more.parts],
-            of_snapshots=counts.of_snapshots + more.of_snapshots,
-            containers=counts.containers + more.containers,
-            entries=counts.entries + more.entries,
-            dead=more.dead,
+        # An empty commit shares the container of its parent, which is counted already.
+        is_new = pc.is_in(
+            named.column("address"), pa.array(sorted(new_addresses - known_addresses), pa.string())
         )
-        return whole, more
+        changed = named.filter(pc.or_(is_new, pc.not_equal(named.column("cause"), LIVE)))
+        expanded = expand(self.context, changed, known=known)
+        counts = checkpoint.section.counts
+        containers = ContainerFiles(
+            [*known, *expanded.parts],
+            of_snapshots=counts.of_snapshots + expanded.of_snapshots,
+            containers=counts.containers + expanded.containers,
+            entries=counts.entries + expanded.entries,
+            dead=expanded.dead,
+        )
+        return containers, expanded
 
-    # What is found
+    # Results
 
     def judge(self, request: FindRequest, seen: Observation) -> Candidates:  # noqa: ARG002
         checkpoint, prefix = self._checkpoint, ""
-        if self._asked.branch is not None:
+        if self._options.branch is not None:
             format = self._store.format
             assert isinstance(format, IndexesEntries)
-            prefix = f"{format.branch_folder(self._asked.branch)}/"
+            prefix = f"{format.branch_folder(self._options.branch)}/"
         search = UncommittedSearch(
             url=self._store.storage.url,
             index=self._choose_index(),
@@ -310,12 +315,12 @@ class UncommittedData(PlanKind):
             carry=self.context.place.below("carried"),
         )
         candidates = pipelines.find(self._engine, replace(request, search=search))
-        # Of other containers an earlier run has counted what was read.
+        # Reads of other containers were counted by an earlier run.
         candidates.read.entries = self._indexed.counts.entries
         return candidates
 
     def _choose_index(self) -> Sequence[Part]:
-        """The parts of the index that may have what is looked for."""
+        """Index files that may have entries for the addresses in question."""
         start, checkpoint = self._start, self._checkpoint
         if start.checkpoint is None:
             return ()
@@ -325,7 +330,7 @@ class UncommittedData(PlanKind):
         looked_up = scope.find_looked_up(self._listed, self._dead.counts.partitions)
         return [
             *overlapping(manifest.parts_until(checkpoint.section), looked_up),
-            # What became live since may be listed in any partition.
+            # Objects that became live since may be in any partition.
             *manifest.parts_since(checkpoint.section),
         ]
 
@@ -342,36 +347,36 @@ class UncommittedData(PlanKind):
         )
         known = section.objects_known
         if self._checkpoint is not None and going > self._allowed_fraction * known:
-            # The count errs on the safe side: objects that rules took may be subtracted twice.
-            raise FullRunNeeded(f"{going} of at least {known} objects would go")
+            # The count may be too low: objects deleted by rules may be subtracted twice.
+            raise FullRunNeeded(f"{going} of at least {known} objects would be deleted")
         return PlanSections(uncommitted=section)
 
-    def _section(self, seen: Observation, found: Candidates) -> Uncommitted:
-        notes, checkpoint = found.uncommitted, self._checkpoint
+    def _section(self, seen: Observation, candidates: Candidates) -> Uncommitted:
+        notes, checkpoint = candidates.uncommitted, self._checkpoint
         assert notes is not None
-        whole = self._asked.branch is None and not self._store.deleted
+        covers_store = self._options.branch is None and not self._store.deleted
         counts = dict(notes.guards)
         if checkpoint is not None:
             for partition, objects in checkpoint.counts.items():
                 size = checkpoint.sizes[partition]
                 if partition in self._final_then and partition not in counts:
-                    # What somebody has deleted since was looked up, and was not there.
+                    # Objects deleted since were looked up and missing.
                     gone, _ = notes.missing.get(partition, (0, 0))
                     counts[partition] = max(0, objects - gone), size
         start, taken = self._start, self._count_taken()
         return Uncommitted(
             mode=start.mode,
             why=start.why,
-            branch=self._asked.branch,
+            branch=self._options.branch,
             partitions_listed=len(self._listed) or len(notes.guards),
-            objects_listed=found.objects - notes.looked_up,
+            objects_listed=candidates.objects - notes.looked_up,
             objects_looked_up=notes.looked_up,
             bytes_read=self._bytes
             + notes.bytes
             + start.size
             + (checkpoint.bytes if checkpoint else 0),
             ranges_read=self._ranges,
-            objects_known=self._count_known(found, counts, taken),
+            objects_known=self._count_known(candidates, counts, taken),
             taken=taken,
             base=newest_id(self._runs),
             generation=start.generation,
@@ -380,11 +385,12 @@ class UncommittedData(PlanKind):
             index=[IndexFile.of(part) for part in self._indexed.parts],
             indexed=[File.of(part) for part in self._indexed.ranges],
             carried=[File.of(part) for part in notes.carried],
-            partitions=File.of(self._write_partitions(seen, counts)) if whole else None,
+            partitions=File.of(self._write_partitions(seen, counts)) if covers_store else None,
         )
 
     def _count_taken(self) -> int:
-        """How many objects lifecycle rules took since the partitions that are not listed were."""
+        """Number of objects deleted by lifecycle rules since unlisted partitions were last
+        listed."""
         if self._checkpoint is None:
             return 0
         section = self._checkpoint.section
@@ -392,34 +398,34 @@ class UncommittedData(PlanKind):
         return section.taken + count_taken(by_rules, section)
 
     def _count_known(
-        self, found: Candidates, counts: Mapping[str, tuple[int, int]], taken: int
+        self, candidates: Candidates, counts: Mapping[str, tuple[int, int]], taken: int
     ) -> int:
-        notes = found.uncommitted
+        notes = candidates.uncommitted
         assert notes is not None
-        tallies = (found.verdict.going, found.verdict.staying)
+        tallies = (candidates.verdict.going, candidates.verdict.staying)
         unreferenced = sum(
             objects
             for tally in tallies
             for (kind, *_), (objects, _) in tally.items()
             if kind not in OF_RUNS
         )
-        # Of a part of the store alone: all that is referred to, as far as that was read.
-        least = notes.committed + unreferenced
+        # For a part of the store: all referenced objects, as far as read.
+        minimum = notes.committed + unreferenced
         known = sum(objects for objects, _ in counts.values())
         skipped = sum(
             objects for partition, (objects, _) in counts.items() if partition not in notes.guards
         )
         known -= min(taken, skipped)
-        if self._asked.branch is not None and self._checkpoint is not None:
-            # Elsewhere nothing was looked up, and all that may be gone is taken for gone.
-            asked = (*self._checkpoint.carried, *self._dead.parts)
-            known += notes.looked_up - sum(part.rows for part in asked)
-        return max(least, known)
+        if self._options.branch is not None and self._checkpoint is not None:
+            # In other branches nothing was looked up, and all uncertain objects count as gone.
+            looked_up_parts = (*self._checkpoint.carried, *self._dead.parts)
+            known += notes.looked_up - sum(part.rows for part in looked_up_parts)
+        return max(minimum, known)
 
     def _write_partitions(self, seen: Observation, counts: Mapping[str, tuple[int, int]]) -> Part:
         final = seen.final
         if seen.read_at - self.context.started_at > SLOWEST_LISTING:
-            # One may have been written to after it was listed, and closed long ago by now.
+            # A partition may have been written to after it was listed, and closed since.
             final = frozenset()
         names = sorted(counts.keys() | final)
         columns = (

@@ -1,4 +1,4 @@
-"""What a run on uncommitted data leaves for the next one."""
+"""Save the checkpoint of a run on uncommitted data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.incremental import CarryRequest, CopyRequest
-from reclaim.engine.tasks.looking_up import GuardCounts
+from reclaim.engine.tasks.lookup import GuardCounts
 from reclaim.engine.tasks.parts import Opener, Part, Place, read_part, write_part
 from reclaim.run.plan.plan_document import File, PlanDocument
 from reclaim.run.record.checkpoints import UncommittedSection
@@ -31,7 +31,7 @@ def save_uncommitted(
     journal: Sequence[Part],
     opener: Opener,
 ) -> SavedManifest | None:
-    """Write the checkpoint of a run; ``journal`` has what became of its objects."""
+    """Write the checkpoint of a run. ``journal`` has the outcomes of its objects."""
     notes = planned.uncommitted
     if notes is None or notes.partitions is None:
         return None
@@ -83,7 +83,7 @@ def save_uncommitted(
 
 
 def _without_taken(partitions: pa.Table, taken: GuardCounts) -> pa.Table:
-    """Objects and bytes by partition, without those that the run took."""
+    """Objects and bytes by partition, without objects deleted by the run."""
     names = pa.array(list(taken), pa.string())
     at = pc.index_in(partitions.column("partition"), names)
     columns = []

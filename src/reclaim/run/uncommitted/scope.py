@@ -1,16 +1,17 @@
-"""The scope of a run: what it has to list and read, from a checkpoint and the state of now. Pure.
+"""The scope of a run: folders to list and containers to read, from a checkpoint and the current
+state. Pure.
 
-The argument, for an address in a partition that the checkpoint calls *final* (nobody can write
-there any more):
+The safety argument, for an address in a *final* partition of the checkpoint (closed for writers):
 
-- if nothing live listed it then, the checkpoint carries it, and only containers that became live
-  since can list it now. All of their entries are read: what this run reads into the index, and
-  what runs of another kind have read into it since;
-- if something live listed it then, it can be garbage only if a container died that listed it;
-  whether another live one lists it too is looked up in the index.
+- if no live container listed it then, the checkpoint carries it, and only containers that
+  became live since can list it now. All of their entries are read: those this run reads into
+  the index, and those runs of another kind have added since;
+- if a live container listed it then, it can be garbage only if a container with it died;
+  other live containers with it are looked up in the index.
 
-All other partitions are listed again, and what the index knows of them is read. A container that
-the index has, and that was dead at the last run of this kind and is live again, is read once more.
+All other partitions are listed again, and their part of the index is read. A container in the index
+that was dead at the last run of this kind and is live again is read again.
+
 "New" and "died" are differences of sets of ids, never comparisons of times.
 """
 
@@ -21,49 +22,49 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 MANY_BRANCHES = 64
-"""Most folders of which the partitions in them are listed one by one."""
+"""Maximum number of parent folders for listing each partition separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChanges:
-    """Snapshots that came or went since a checkpoint, by id."""
+    """Snapshots created or deleted since a checkpoint, by id."""
 
     new: frozenset[str]
-    """Live now and not then."""
+    """Live now but not then."""
     died: frozenset[str]
-    """Live then and not now."""
+    """Live then but not now."""
     lost: frozenset[str]
-    """Those of them that another run has taken: what they listed cannot be read any more."""
+    """Died snapshots taken by another run, whose entries can no longer be read."""
 
 
 def find_changes(
-    then: AbstractSet[str], *, live: AbstractSet[str], there: AbstractSet[str]
+    before: AbstractSet[str], *, live: AbstractSet[str], existing: AbstractSet[str]
 ) -> SnapshotChanges:
-    """Compare the live snapshots of an earlier run with those of now.
+    """Compare the live snapshots of an earlier run with the current ones.
 
-    ``there`` has every snapshot of which containers may be left, dead ones included.
+    ``there`` has every snapshot with possible containers, including dead snapshots.
     """
-    died = then - live
-    return SnapshotChanges(frozenset(live - then), frozenset(died), frozenset(died - there))
+    died = before - live
+    return SnapshotChanges(frozenset(live - before), frozenset(died), frozenset(died - existing))
 
 
 def find_listed(folders: Iterable[tuple[str, str]], final: AbstractSet[str]) -> list[str]:
-    """The folders that are listed, of folders with the partitions that they are of.
+    """Select the folders to list, from folders with their partitions.
 
-    One that is of no partition ("") is always listed, and so is one that nobody knows.
+    Folders without a partition ("") and with an unknown partition are always listed.
     """
     return [folder for folder, partition in folders if partition not in final]
 
 
 Range = tuple[str, str, str]
-"""A folder, and the keys after which and until which it is listed; "" for no boundary."""
+"""A folder, with the keys after which and up to which it is listed; "" for no boundary."""
 
 
 def find_ranges(folders: Sequence[tuple[str, str]], final: AbstractSet[str]) -> list[Range]:
-    """The key ranges that hold the folders which are listed, and nothing of those which are not.
+    """Key ranges of the folders to list, without any other folder.
 
-    Of few branches each folder is a range. Of many, the folders of a branch that lie beside each
-    other are one: a partition has objects of all of them, and few of each.
+    With few branches, each folder is a range. With many, adjacent folders of a branch form a range,
+    because a partition has few objects of each branch.
     """
     whole = [(folder.rstrip("/"), partition) for folder, partition in folders]
     inside: dict[str, list[tuple[str, str]]] = {}
@@ -74,7 +75,7 @@ def find_ranges(folders: Sequence[tuple[str, str]], final: AbstractSet[str]) -> 
     ranges: list[Range] = []
     for parent, below in inside.items():
         if any(not partition for _, partition in below):
-            # Of no partition, or odd: their order is not known.
+            # Folders without a partition, or with odd names, have no known order.
             ranges += [(folder, "", "") for folder in find_listed(below, final)]
         else:
             ranges += _merged(parent, sorted(below), final)
@@ -84,10 +85,10 @@ def find_ranges(folders: Sequence[tuple[str, str]], final: AbstractSet[str]) -> 
 def _merged(
     parent: str, below: Sequence[tuple[str, str]], final: AbstractSet[str]
 ) -> Iterator[Range]:
-    """Ranges of one folder: from behind a folder that is not listed to the end of the last."""
+    """Ranges of a folder: from behind an unlisted folder to the end of the last listed folder."""
     after, last = "", ""
     for folder, partition in below:
-        # Keys of a folder come before its name with any letter or digit behind it.
+        # Keys of a folder sort before its name followed by a letter or digit.
         if partition not in final:
             last = f"{folder}0"
             continue
@@ -99,6 +100,6 @@ def _merged(
 
 
 def find_looked_up(listed: Iterable[str], dead: Iterable[str]) -> frozenset[str]:
-    """The partitions of which the index is read: where something is listed, and where entries of
-    dead containers lie, which a container that lives on may have under another path."""
+    """Partitions to read from the index: listed partitions, and partitions with entries of dead
+    containers, which a live container may have under another path."""
     return frozenset((*listed, *dead)) - {""}

@@ -1,1 +1,1 @@
-"""Undo: bring back the objects, snapshots and refs that a run took."""
+"""Undo: restore the objects, snapshots and refs a run removed."""

@@ -1,4 +1,4 @@
-"""Whether everything is there that snapshots need: asked before they are promised or come back."""
+"""Completeness of snapshots, checked before they are promised or restored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reclaim.engine import pipelines
 from reclaim.engine.base import Engine
 from reclaim.engine.requests import IncompleteRequest
 from reclaim.engine.tasks.parts import Opener, Part, Place, hashed_part, open_storage
-from reclaim.engine.tasks.quarantine import Aside
+from reclaim.engine.tasks.quarantine import QuarantineFolder
 from reclaim.engine.tasks.reading import each_once, snapshot_containers
 from reclaim.model import SnapshotId
 from reclaim.run.plan.plan_document import OF_RUNS
@@ -26,14 +26,14 @@ def find_whole(
     place: Place,
     *,
     not_back: Sequence[Part] = (),
-    aside: Aside | None = None,
+    quarantine: QuarantineFolder | None = None,
     opener: Opener = open_storage,
 ) -> Sequence[SnapshotId]:
-    """The snapshots, given with their containers by kind, that have everything they need.
+    """Return the complete snapshots, given with their containers by kind.
 
-    What a lifecycle rule took is not missing: whoever reads it is told so. What lies where
-    something could not be brought back, by the journals ``not_back``, is not what was there;
-    ``aside`` is where these have it.
+    Objects deleted by a lifecycle rule are not missing: readers get an explicit error. An object at
+    the address of a failed restore, by the journals ``not_back``, does not count; ``quarantine``
+    holds the failed objects.
     """
     named = [
         snapshot_containers([address], kind)
@@ -51,15 +51,19 @@ def find_whole(
             listed,
             place.below("containers"),
             not_back,
-            aside,
+            quarantine,
             _expired(store, place.below("expired"), opener),
         ),
     )
-    return [one for one, mine in snapshots.items() if broken.isdisjoint(mine.values())]
+    return [
+        snapshot
+        for snapshot, addresses in snapshots.items()
+        if broken.isdisjoint(addresses.values())
+    ]
 
 
 def _ranges_of_snapshots(store: Store) -> Sequence[KeyRange]:
-    """The key ranges that may hold what snapshots need: not the files of runs."""
+    """Key ranges with objects of snapshots, without files of runs."""
     ranges = list(store.format.key_ranges(store.storage))
     inside = pa.array([f"{keys.prefix}/_" for keys in ranges], pa.string())
     kinds = store.format.describe(inside).field("kind").to_pylist()
@@ -67,7 +71,7 @@ def _ranges_of_snapshots(store: Store) -> Sequence[KeyRange]:
 
 
 def _expired(store: Store, place: Place, opener: Opener) -> Sequence[Part]:
-    """The addresses that rules took, in files."""
+    """Files with the addresses deleted by lifecycle rules."""
     if not isinstance(store, TakesReferenced):
         return ()
     written = store.write_expired(opener(place.url), place.prefix)

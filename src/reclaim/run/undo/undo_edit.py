@@ -1,7 +1,7 @@
-"""The way back from a run that edited history and put nothing in quarantine.
+"""Undo of a run that edited history without a quarantine.
 
-One that stopped before it took anything away is taken back whole. Of one that is done, the edit is
-taken back as far as the snapshots are still there; what it deleted is gone.
+A run stopped before its first delete is undone completely. After a finished run, the edit is
+reverted for existing snapshots; deleted objects are lost.
 """
 
 from __future__ import annotations
@@ -16,41 +16,39 @@ from reclaim.stores.base import Held, Store
 
 
 def edits_alone(run: RunRecord) -> bool:
-    """Whether an edit of the history is all of a run that could be taken back."""
+    """Whether only the history edit of a run can be undone."""
     of_kind = run.kind in (COLLECT, EXPIRE)
     return of_kind and run.allows(Action.UNDO) and removal_of(run) is None
 
 
 def undo_edit(store: Store, run_id: str) -> Sequence[str]:
-    """Take back what a run did to the history; returns what had changed since and was left.
+    """Revert the history edit of a run; return later changes left in place.
 
-    Needs no engine. Refused if the run went further than that.
+    Needs no engine. Refuse a run with further changes.
     """
     if store.deleted:
-        raise Refused(f"{store.name} was deleted, and nothing of it can be used any more")
+        raise Refused(f"{store.name} was deleted and cannot be restored")
     with store.lock(run_id) as held:
         run = store.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
         run.check(Action.UNDO)
         if not edits_alone(run):
-            raise Conflict(f"run {run_id} is {run.phase} now", hint="see `reclaim runs`")
+            raise Conflict(f"run {run_id} is {run.phase} by now", hint="see `reclaim runs`")
         if run.edit.by_library and _is_irreversible(store, held):
             edited = (
-                f"run {run_id} let the library of {store.name} edit the history, which cannot be "
-                "taken back"
+                f"run {run_id} edited the history with the library of {store.name}, which cannot "
+                "be reverted"
             )
             if run.promoted and run.kind == COLLECT:
                 raise Refused(
-                    f"{edited}, and put nothing in quarantine: what it deleted cannot be brought "
-                    "back",
-                    hint="apply with --quarantine to be able to undo it",
+                    f"{edited}, and put nothing in quarantine: deleted objects cannot be restored",
+                    hint="apply with --quarantine to be able to undo a run",
                 )
             if run.kind == EXPIRE:
                 raise Refused(
                     edited,
-                    hint=f"nothing was deleted; make a branch or a tag at a {store.noun} that is "
-                    "still there",
+                    hint=f"nothing was deleted; make a branch or a tag at an existing {store.noun}",
                 )
             raise Refused(
                 f"{edited}, and stopped before it deleted anything",
@@ -58,9 +56,9 @@ def undo_edit(store: Store, run_id: str) -> Sequence[str]:
             )
         if not isinstance(held, EditsHistory):
             raise Refused(
-                f"run {run_id} put nothing in quarantine and edited no history that could be "
-                "taken back: what it deleted cannot be brought back",
-                hint="apply with --quarantine to be able to undo it",
+                f"run {run_id} put nothing in quarantine and has no history edit to revert: "
+                "deleted objects cannot be restored",
+                hint="apply with --quarantine to be able to undo a run",
             )
         store.check()
         held.begin()
@@ -68,7 +66,7 @@ def undo_edit(store: Store, run_id: str) -> Sequence[str]:
 
 
 def _is_irreversible(store: Store, held: Held) -> bool:
-    """Whether nobody can take back what the store's own library edited."""
+    """Whether the edit by the store's own library cannot be reverted."""
     if not isinstance(store, ExpiresItself) or not isinstance(held, EditsHistory):
         return True
     return bool(store.irreversible())

@@ -1,9 +1,8 @@
-"""Undo: bring back what a run set aside. Bytes first, then all snapshots and refs at once.
+"""Undo: restore quarantined objects. Bytes first, then all snapshots and refs at once.
 
-Until the last step nothing refers to what came back; the run's record says that it is being undone,
-and until that is finished no other run takes what it promised. A snapshot comes back only when
-everything that it needs is there. What is whole comes back even if something else cannot, and then
-the run can be undone again.
+Until the last step nothing refers to restored objects. The run record says that the undo has begun;
+until it is finished, no other run deletes promised objects. A snapshot is restored only if it is
+complete. Complete snapshots are restored even if others fail; the undo can then be repeated.
 """
 
 from __future__ import annotations
@@ -25,27 +24,32 @@ from reclaim.run.expire.released import hold_released
 from reclaim.run.lifecycle.giving_up import give_up
 from reclaim.run.lifecycle.settling import settle
 from reclaim.run.plan.checks import check_clock
-from reclaim.run.record.interrupted import told_as_partial
+from reclaim.run.record.interrupted import report_as_partial
 from reclaim.run.record.journal import Journal
 from reclaim.run.record.stages import Silent, Stages, Watcher
-from reclaim.run.roots.cut_off import can_be_given_up
-from reclaim.run.sweep.removal import UndoableRemoval, note_undo_begun, removal_of, setting_aside
+from reclaim.run.roots.interrupted_runs import can_be_given_up
+from reclaim.run.sweep.removal import (
+    UndoableRemoval,
+    note_undo_begun,
+    quarantine_handle,
+    removal_of,
+)
 from reclaim.run.sweep.sweep import sweep
 from reclaim.run.undo.completeness import find_whole
 from reclaim.run.undo.undo_edit import edits_alone, undo_edit
 from reclaim.run_record import ADOPT, EXPIRE, Action, RunRecord
 from reclaim.stores.abilities import EditsHistory, Quarantines
 from reclaim.stores.base import Held, Store
-from reclaim.stores.findings import some
+from reclaim.stores.findings import abbreviate
 from reclaim.stores.format import QUARANTINE
 
 SHOWN = 5
-"""How many of the things that could not come back are named in a message."""
+"""Number of failures named in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """The result of an undo: what it brought back, and what it left."""
+    """Result of an undo: restored objects, and those left."""
 
     run: str
     objects: int = 0
@@ -53,24 +57,24 @@ class Undone:
     snapshots: int = 0
     left: tuple[str, ...] = ()
     held: tuple[Lease, ...] = ()
-    """Leases of the undo, on snapshots that no ref reaches."""
+    """Leases of the undo on snapshots without a ref."""
     released: int = 0
-    """Objects of a lifecycle run that are where they belong and can be used again, of those that
-    were not brought back all together."""
+    """Objects of a lifecycle run at their original address, usable again without having been
+    restored all together."""
     gone: int = 0
-    """Objects that such a run deleted for good."""
+    """Objects deleted by a lifecycle run."""
     edited: RunRecord | None = None
-    """The run, where nothing but its edit of the history could be taken back."""
+    """The run, if only its history edit could be reverted."""
     given_up: bool = False
-    """Whether it is a lifecycle run that was cut off, of which the rest was released."""
+    """Whether an interrupted lifecycle run was cancelled and its remaining objects released."""
 
     @property
     def held_until(self) -> str:
-        """The objects that leases alone keep, and until when; empty if there are none."""
+        """Sentence on snapshots kept by leases alone, with the end of the leases; "" if none."""
         if not self.held:
             return ""
         end = min(lease.end for lease in self.held)
-        named = some([lease.snapshot for lease in self.held])
+        named = abbreviate([lease.snapshot for lease in self.held])
         return (
             f"no branch or tag reaches {named}: leases hold it until {end:%F %T} UTC; make a "
             "branch or a tag there to keep it"
@@ -85,8 +89,8 @@ class Undone:
             "released": self.released,
             "gone": self.gone,
             "held": [
-                {"snapshot": one.snapshot, "lease": one.id, "until": instant_text(one.end)}
-                for one in self.held
+                {"snapshot": lease.snapshot, "lease": lease.id, "until": instant_text(lease.end)}
+                for lease in self.held
             ],
         }
 
@@ -99,29 +103,29 @@ def undo_run(
     watcher: Watcher | None = None,
     opener: Opener = open_storage,
 ) -> Undone:
-    """Undo a run that set its objects aside, or the rest of an undo that was interrupted."""
+    """Undo a run with a quarantine, or finish an interrupted undo."""
     if store.deleted:
-        raise Refused(f"{store.name} was deleted, and nothing of it can be used any more")
+        raise Refused(f"{store.name} was deleted and cannot be restored")
     before = store.find_run(run_id)
     if before is None:
         raise NotFound(f"there is no run {run_id} of {store.name}", hint="see `reclaim runs`")
-    gives_up = can_be_given_up(store, before)
+    cancels = can_be_given_up(store, before)
     if not needs_engine(store, before):
         return Undone(run_id, left=tuple(undo_edit(store, run_id)), edited=before)
-    if not gives_up:
+    if not cancels:
         check_undo(before)
     again = f"undo it again: reclaim undo {run_id}"
-    # A lock is not held while Spark starts.
+    # Spark starts before the lock is taken.
     engine.start()
     with (
         store.lock(run_id) as held,
-        told_as_partial(run_id, held.lock, lambda: held.lock.used, again=again),
+        report_as_partial(run_id, held.lock, lambda: held.lock.used, again=again),
     ):
         run = store.find_run(run_id)
         if run is None:
             raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
         stages = Stages(run_id, watcher or Silent(), noun=store.noun)
-        if gives_up:
+        if cancels:
             settled = give_up(store, held, engine, run, stages, opener)
             return Undone(run_id, released=settled.released, gone=settled.gone, given_up=True)
         removal = check_undo(run)
@@ -129,31 +133,31 @@ def undo_run(
 
 
 def needs_engine(store: Store, run: RunRecord) -> bool:
-    """Whether the undo of a run moves objects, or takes back its edit of the history alone."""
+    """Whether the undo of a run moves objects, instead of only reverting a history edit."""
     if can_be_given_up(store, run):
         return True
     return run.kind != EXPIRE and not edits_alone(run)
 
 
 def check_undo(run: RunRecord) -> UndoableRemoval:
-    """How a run set its objects aside; refused when there is nothing to bring back."""
+    """Return the quarantine removal of a run. Refuse a run without objects to restore."""
     if run.kind == ADOPT:
         raise Refused(
-            f"run {run.id} registered partitions and deleted nothing: nothing can be brought back"
+            f"run {run.id} registered partitions and deleted nothing: there is nothing to undo"
         )
     run.check(Action.UNDO)
     removal = removal_of(run)
     if removal is None:
         raise Refused(
-            f"run {run.id} ({run.kind}) put nothing in quarantine: what it deleted cannot be "
-            "brought back",
-            hint="apply with --quarantine to be able to undo it",
+            f"run {run.id} ({run.kind}) put nothing in quarantine: deleted objects cannot be "
+            "restored",
+            hint="apply with --quarantine to be able to undo a run",
         )
     return removal
 
 
 class _Undoing:
-    """One undo, under the lock."""
+    """A single undo, under the lock."""
 
     def __init__(
         self,
@@ -185,10 +189,10 @@ class _Undoing:
             check_clock(store, store.storage, own)
             self._held.begin()
             if not self._run.promoted and isinstance(self._held, EditsHistory):
-                # Before it is noted that it is being undone: then its edit would count as made.
+                # Before the undo is recorded: afterwards the edit would count as made.
                 self._held.roll_back()
         with stage("recall"):
-            # Before it is noted that it is being undone: from then on nobody else may go on.
+            # Before the undo is recorded: afterwards nobody else may continue the run.
             rows = self._removal.quarantined(
                 store, self._engine, self._run, own.below("work"), opener
             )
@@ -217,18 +221,20 @@ class _Undoing:
                 self._quarantine.taken(self._run.id),
                 own.below("work"),
                 not_back=journal.own_parts() if failed else (),
-                aside=self._removal.aside(store, self._run.id),
+                quarantine=self._removal.aside(store, self._run.id),
                 opener=opener,
             )
             verifying.facts["whole"] = len(whole)
         with stage("record"):
             self._held.lock.check()
-            # Before the run counts as undone: from then on it promises nothing.
+            # Before the run counts as undone, when its promises end.
             held = hold_released(store, self._held, self._run)
-            restored = setting_aside(self._held).restore(self._run.id, whole, complete=not failed)
+            restored = quarantine_handle(self._held).restore(
+                self._run.id, whole, complete=not failed
+            )
             released = 0
             if failed or restored.waits:
-                # What did come back is of use at once, whatever becomes of the rest.
+                # Restored objects are usable at once, even if others failed.
                 released = settle(
                     store,
                     self._held,
@@ -237,7 +243,7 @@ class _Undoing:
                     place=own.below("settling"),
                     opener=opener,
                     failed=journal.own_parts(),
-                    aside=self._removal.aside(store, self._run.id),
+                    quarantine=self._removal.aside(store, self._run.id),
                 ).released
         undone = Undone(
             self._run.id,
@@ -253,30 +259,30 @@ class _Undoing:
         return undone
 
     def _begin(self) -> None:
-        """Note that it is being undone, before the first object comes back.
+        """Record the undo, before the first object is restored.
 
-        What comes back on a disk carries this time. Nobody else writes at this microsecond.
+        Objects restored on a disk carry this time. No other process writes at this microsecond.
         """
         just_now = self._store.clock.now() - timedelta(seconds=1)
         now = just_now.replace(microsecond=secrets.randbelow(1_000_000))
         self._run = self._run.undo_begun(now)
         self._held.finish(self._run)
-        # Then for the tasks of an apply that may wake up late. In this order, because from the
-        # record on no other apply can count on what such a task puts back.
+        # The note is for late tasks of an apply. It follows the record, so that no other apply
+        # can rely on objects such a task puts back.
         note_undo_begun(self._store, self._run.id, now)
 
     def _partial(
         self, undone: Undone, failed: int, failures: Sequence[str], waits: Sequence[str]
     ) -> Partial:
-        """``failures`` are the first few reasons of those that failed."""
-        rest = [*failures, *waits]
+        """Error for an incomplete undo; ``failures`` has the first few errors."""
+        reasons = [*failures, *waits]
         again = f"undo it again: reclaim undo {undone.run}"
         if any(run.undoable and run.id != undone.run for run in self._store.runs()):
             again += "; if objects are missing, undo later runs with a quarantine first"
         return Partial(
-            f"brought back {undone.objects} objects and {undone.snapshots} {self._store.noun}s of "
-            f"run {undone.run}, and {failed + len(waits)} could not be brought back: "
-            + "; ".join(rest[:SHOWN]),
+            f"restored {undone.objects} objects and {undone.snapshots} {self._store.noun}s of run "
+            f"{undone.run}, but {failed + len(waits)} could not be restored: "
+            + "; ".join(reasons[:SHOWN]),
             hint="; ".join(filter(None, [again, undone.held_until])),
             **undone.summary(),
             waits=list(waits),

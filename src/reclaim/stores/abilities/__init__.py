@@ -1,14 +1,15 @@
-"""Optional abilities of a store: a store declares an ability by inheriting from it.
+"""Optional abilities of stores, declared by inheritance.
 
-A run asks whether a store has an ability, and refuses with a sentence if not. An ability that also
-concerns the held handle has a second class for it, in ``HALVES``. A store with an ability that is
-not complete, in either half, cannot be opened: see ``stores.registry``.
+Runs check for abilities and refuse with an error if a required ability is missing. An ability with
+operations under the lock has a second class for the held handle, in ``HALVES``. A store with an
+incomplete ability, in either half, cannot be opened: see ``stores.registry``.
 """
 
 from collections.abc import Mapping
 
 from reclaim.stores.abilities.backups import HeldBackups, KeepsBackups
 from reclaim.stores.abilities.claims import AddressFiles, HeldClaims, TakesReferenced
+from reclaim.stores.abilities.dependencies import NeedsOtherSnapshots
 from reclaim.stores.abilities.examination import Examines
 from reclaim.stores.abilities.expiration import BY_REF, Expiration, ExpiresItself, HeldExpiration
 from reclaim.stores.abilities.guards import HeldGuards, KeepsGuards
@@ -28,7 +29,6 @@ from reclaim.stores.abilities.quarantine import (
     ReportsRereferenced,
     Restored,
 )
-from reclaim.stores.abilities.wholeness import NeedsOtherSnapshots
 from reclaim.stores.format import (
     DecodesSnapshots,
     IndexesEntries,
@@ -44,7 +44,7 @@ HALVES: Mapping[type, type] = {
     ShowsHistory: HeldHistory,
     TakesReferenced: HeldClaims,
 }
-"""The half of the held handle, of each ability that has one."""
+"""For each ability with operations under the lock, the class for the held handle."""
 
 ABILITIES: frozenset[type] = frozenset(
     {
@@ -64,7 +64,7 @@ ABILITIES: frozenset[type] = frozenset(
         SurveysContainers,
     }
 )
-"""All abilities, of stores, of their handles, and of their formats."""
+"""All abilities of stores, handles and formats."""
 
 __all__ = [
     "ABILITIES",

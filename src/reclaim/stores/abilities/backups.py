@@ -1,4 +1,4 @@
-"""The ability of stores that keep copies of what they replace."""
+"""Ability of stores keeping copies of replaced files."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Collection
 
 
 class KeepsBackups(ABC):
-    """A store that keeps copies of what it replaces, for ever."""
+    """A store that keeps copies of replaced files for ever."""
 
     @abstractmethod
     def collect_backups(self) -> None:
-        """Let plans name the copies that nothing will need: a person asks for it."""
+        """Include unneeded copies in plans, as explicitly requested."""
 
 
 class HeldBackups(ABC):
-    """The held handle of a store that has to change something before a copy may go."""
+    """Held handle of a store requiring changes before a copy can be deleted."""
 
     @abstractmethod
     def free_kinds(self, kinds: Collection[str]) -> None:
-        """Make sure that nothing needs, now or later, what a plan names of some kinds. Asked
-        before the roots are read: what is needed then stays."""
+        """Remove every need, now or later, for the objects of these kinds named by a plan. Called
+        before the roots are read: objects needed then are kept.
+        """

@@ -1,4 +1,4 @@
-"""The ability of stores from which a run may take what commits refer to, by lifecycle rules."""
+"""Ability of stores whose referenced objects can be deleted by lifecycle rules."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reclaim.stores.observation import Observation
 
 @dataclass(frozen=True, slots=True)
 class AddressFiles:
-    """Addresses in files with the column ``address``, each named with its hash as ``held`` is."""
+    """Files with a column ``address``, each named with its hash like the files of ``held``."""
 
     files: tuple[str, ...] = ()
     rows: tuple[int, ...] = ()
-    """How many each of them has."""
+    """Number of rows in each file."""
 
     @property
     def count(self) -> int:
@@ -25,80 +25,82 @@ class AddressFiles:
 
 
 class TakesReferenced(ABC):
-    """A store in which lifecycle rules may take objects although snapshots refer to them.
+    """A store in which lifecycle rules may delete objects still referenced by snapshots.
 
-    The store keeps the rules (see ``policy.lifecycle``), and knows which objects they took.
+    The store keeps the rules (see ``policy.lifecycle``) and the addresses of deleted objects.
     """
 
     @abstractmethod
     def stored_lifecycle(self) -> str | None:
-        """The text as it was stored; None only if none was. One that cannot be read is an error."""
+        """Text of the stored rules; None if none are stored. An unreadable text is an error."""
 
     @abstractmethod
     def store_lifecycle(self, document: str | None) -> None:
-        """Store a text in place of the one that there is, whole or not at all; None removes it."""
+        """Replace the stored text atomically; None removes it."""
 
     @abstractmethod
     def write_expired(
         self, destination: Storage, prefix: str, *, besides: str = "", of: str = ""
     ) -> AddressFiles:
-        """Write down their addresses, below a prefix: but for those of the run ``besides``, or only
-        those ``of`` one.
+        """Write the addresses deleted by rules below a prefix: all except those of the run
+        ``besides``, or only those ``of`` a run.
 
-        They are not missing, and no run takes them again.
+        These addresses are not missing, and no run deletes them again.
         """
 
     @abstractmethod
     def find_expired(self, addresses: Collection[str]) -> Collection[str]:
-        """Those of some addresses whose objects rules took."""
+        """Return those addresses whose objects were deleted by rules."""
 
     @abstractmethod
     def expired_by(self) -> Collection[str]:
-        """The runs that have taken such objects, or are about to, for good."""
+        """Runs which have deleted such objects permanently, or are about to."""
 
     @abstractmethod
     def count_expired(self, run_id: str) -> int:
-        """How many objects a run has taken, or is about to take."""
+        """Number of objects that a run has deleted, or is about to delete."""
 
     @abstractmethod
     def find_released(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
-        """Those of some snapshots that an undo of an edit would bring back into the history."""
+        """Return those snapshots which an undo of an edit would return to the history."""
 
 
 class HeldClaims(ABC):
-    """The claims of a run to what live snapshots refer to.
+    """Claims of a run to objects referenced by live snapshots.
 
-    In this order: claim, close, confirm by a read of the roots, drop what that needs, promote. A
-    claim that is not promoted is taken back with all else that is provisional.
+    Order of calls: claim, close, confirm by reading the roots, drop the addresses needed, promote.
+    Claims not promoted are reverted with all other provisional states.
     """
 
     @abstractmethod
     def claim(self, going: Iterable[tuple[str, str]]) -> int:
-        """Claim addresses, each with the rule that takes it; returns how many the run has.
+        """Claim addresses, each with the rule that deletes it; return the number of claims of the
+        run.
 
-        From then on nobody can refer to one of them anew.
+        From then on, new references to a claimed address are refused.
         """
 
     @abstractmethod
     def close_claims(self) -> None:
-        """Wait for whoever may be making a reference without having seen the claims. What is read
-        from here on has every reference to a claimed address but those that commits will make."""
+        """Wait for writers that may be adding references without having seen the claims. Reads from
+        here on show every reference to a claimed address, except those of future commits.
+        """
 
     @abstractmethod
     def drop_claims(self, needed: Iterable[str]) -> int:
-        """Take back claims to addresses that something needs; returns how many."""
+        """Withdraw claims to needed addresses; return the count."""
 
     @abstractmethod
     def drop_staged_claims(self) -> int:
-        """Take back claims to addresses that are staged, or that uploads wait for."""
+        """Withdraw claims to addresses which are staged, or awaited by uploads."""
 
     @abstractmethod
     def promote_claims(self, seen: Observation, rules: str) -> bool:
-        """Make the claims final, all at once, if nothing names a snapshot that it did not name in
-        the observation.
+        """Make the claims final, atomically, if no new reference to a snapshot was added since the
+        observation.
 
-        False, with nothing done, if something does: then it has to be confirmed again. Refused if
-        the stored lifecycle rules are not the document ``rules`` any more.
+        Otherwise do nothing and return False: the claims have to be confirmed again. Refuse if the
+        stored lifecycle rules differ from the document ``rules``.
         """
 
     @abstractmethod
@@ -107,15 +109,15 @@ class HeldClaims(ABC):
 
     @abstractmethod
     def write_claimed(self, destination: Storage, prefix: str) -> AddressFiles:
-        """Write down the addresses that the run has claimed."""
+        """Write the addresses claimed by the run."""
 
     @abstractmethod
     def release_claims(self, run_id: str, at_home: Iterable[str]) -> int:
-        """Let go of objects that a run claimed and that are where they belong; returns how many.
+        """Release claims of a run to objects still at their original address; return the count.
 
-        Only once it is certain that nobody goes on with that run.
+        Only after the run has certainly ended.
         """
 
     @abstractmethod
     def forget_expired(self, addresses: Iterable[str]) -> int:
-        """Forget that other runs took some objects, which no snapshot refers to any more."""
+        """Remove records of objects deleted by other runs and no longer referenced by snapshots."""

@@ -1,4 +1,4 @@
-"""The ability of stores that know what can be wrong with them."""
+"""Ability of stores to examine themselves."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from reclaim.stores.findings import Advance, Finding
 
 
 class Examines(ABC):
-    """A store that knows what can be wrong with it; whatever kind it is, ``doctor`` asks it."""
+    """A store with checks of its own, called by ``doctor``."""
 
     @abstractmethod
     def findings(self, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
-        """Findings worth telling. ``deep`` looks for all live data.
+        """Findings worth reporting. ``deep`` checks the presence of all live data.
 
-        With ``advance``, which is told of each object, the bytes of all live data are read as well.
+        With ``advance``, the bytes of all live data are read as well; it is called for each object.
         """

@@ -1,4 +1,4 @@
-"""Abilities of stores whose own library expires their history."""
+"""Abilities of stores whose history is expired by their own library."""
 
 from __future__ import annotations
 
@@ -14,66 +14,70 @@ from reclaim.policy import Policy
 from reclaim.stores.abilities.history import HeldHistory, HistorySeen, ShowsHistory
 
 BY_REF = "rules by ref"
-"""The ability of a library to apply rules to some refs and not to others."""
+"""Ability of a library to apply rules to selected refs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expiration:
-    """A request to a store's own library to take snapshots out of its history."""
+    """Request to a store's own library to expire snapshots."""
 
     policy: Policy
     now: datetime
-    """When it was planned: ages are counted from then."""
+    """Time of planning: ages are relative to it."""
     delete_expired_tags: bool = False
     delete_expired_branches: bool = False
 
 
 class ExpiresItself(ShowsHistory):
-    """A store whose history its own library edits."""
+    """A store whose history is edited by its own library."""
 
     @abstractmethod
     def expressible_rules(self) -> frozenset[str]:
-        """Rules and flags that the library can be asked for, by their names in a policy file and
-        on the command line (``older_than``, ``delete_expired_tags``), and ``BY_REF``."""
+        """Rules and flags supported by the library, by their names in a policy file and on the
+        command line (``older_than``, ``delete_expired_tags``), and ``BY_REF``.
+        """
 
     @abstractmethod
     def predict_edit(
         self, history: History, kept: AbstractSet[SnapshotId], expiration: Expiration
     ) -> Edit:
-        """The edit that the library will make of a history, as far as one can know. Pure.
+        """Predict the library's edit of a history, as exactly as possible. Pure.
 
-        ``kept`` is what the rules keep, from the whole history; tips and origins need not be in it.
+        ``kept`` are the snapshots kept by the rules, from the whole history; tips and root
+        snapshots may be missing.
         """
 
     @abstractmethod
     def irreversible(self) -> str:
-        """The part of the library's edit that no undo takes back, as a plan says it; "" if none."""
+        """Irreversible part of the library's edit, as text for a plan; "" if none."""
 
     @abstractmethod
     def check_library(self) -> None:
-        """Refuse if the library is not installed, with a hint at how to install it. Asked when
-        an edit by it is planned, and again before anything is noted of the edit."""
+        """Refuse if the library is not installed, with a hint on installing it. Called when an edit
+        is planned, and again before any record of the edit.
+        """
 
 
 class HeldExpiration(HeldHistory):
-    """The history of a store that expires itself, in the hands of one run."""
+    """History of a store with its own expiration, held by a run."""
 
     @abstractmethod
     def expire_by_library(self, expiration: Expiration, seen: HistorySeen) -> bool:
-        """Let the library edit the history, which may be edited already, as was decided on what
-        was seen of it.
+        """Let the library edit the history, as decided on the history in ``seen``; the history may
+        be edited already.
 
-        False, with nothing done, if the refs are others by now: a ref that was made since may be
-        one that the library deletes. To be compared in the library's own transaction where it has
-        one, and right before it is called where it has none.
+        Return False, with nothing done, if the refs have changed: a new ref could be deleted by the
+        library. Compare the refs in the library's own transaction where possible, otherwise
+        immediately before the call.
 
-        It must not delete objects. It may do less or more than was predicted, and fail halfway:
-        the store is observed again before anything is decided on.
+        The library must not delete objects. It may do more or less than predicted, and fail
+        halfway: the store is observed again before any decision.
         """
 
     @abstractmethod
     def hold_released(
         self, run_id: str, ids: Collection[SnapshotId], until: datetime
     ) -> Collection[SnapshotId]:
-        """Hold snapshots that the library took out of reach, as by leases, for an undo of a run;
-        returns those that are there, and that no run has condemned."""
+        """Hold the snapshots expired by the library, as by leases, for an undo of a run; return the
+        snapshots present and not condemned by any run.
+        """

@@ -1,4 +1,4 @@
-"""The ability of stores whose writers work below guards."""
+"""Ability of stores whose writers work under guards."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from reclaim.storage.buckets import Upload
 
 
 class KeepsGuards(ABC):
-    """A store with guards: while a guard is open, nothing is taken of what it protects.
+    """A store with guards: while a guard is open, its objects are kept.
 
-    Writers may have left a guard open, a guard that only the storage knows, or an upload.
+    Writers may leave behind open guards, guards known only from the storage, and uploads.
     """
 
     @abstractmethod
     def unknown_guards(self) -> Sequence[str]:
-        """Guards that protect objects, or did, and that only the storage knows."""
+        """Guards of present or former objects known only from the storage."""
 
     @abstractmethod
     def old_uploads(self) -> Sequence[Upload]:
-        """Unfinished uploads in the bucket that are nobody's any more."""
+        """Unfinished uploads in the bucket without an owner."""
 
     @abstractmethod
     def abort_uploads(self, uploads: Sequence[Upload]) -> int:
-        """Give uploads up; returns the bytes that this frees."""
+        """Abort uploads; return the number of bytes freed."""
 
 
 class HeldGuards(ABC):
-    """The guards of a store, in the hands of one run."""
+    """Guards of a store, held by a run."""
 
     @abstractmethod
     def close_overdue(self) -> None:
-        """End, for good, what a plan may count as ended: partitions and uploads out of time."""
+        """Close overdue partitions and uploads permanently; a plan may then count them as ended."""
 
     @abstractmethod
     def adopt(self, unknown: Collection[str]) -> None:
-        """Register unknown guards as closed: a person says that the store is the right one."""
+        """Register unknown guards as closed: the caller confirms that this is the right store."""

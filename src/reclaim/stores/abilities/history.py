@@ -11,7 +11,7 @@ from reclaim.model import History, Lease, Ref, Snapshot, SnapshotId
 
 
 class HistorySeen(Protocol):
-    """A history as it was read at once, to decide on an edit of it."""
+    """A history from a consistent read, as the basis of an edit."""
 
     @property
     def snapshots(self) -> Sequence[Snapshot]: ...
@@ -21,44 +21,45 @@ class HistorySeen(Protocol):
 
     @property
     def busy(self) -> frozenset[str]:
-        """The branches that somebody works on."""
+        """Branches in use."""
         ...
 
     @property
     def returned(self) -> Sequence[Lease]:
-        """The valid leases of undos, on snapshots of the history: what they reach stays in it."""
+        """Valid leases of undos on snapshots of the history: they keep their ancestors in it."""
         ...
 
     @property
     def count(self) -> int:
-        """The number of snapshots, counted in another way than by reading them."""
+        """Number of snapshots, counted independently of reading them."""
         ...
 
     @property
     def editor(self) -> str | None:
-        """A run whose edit of the history was read and may still be taken back."""
+        """Run whose edit of the history was read and may still be reverted."""
         ...
 
 
 class ShowsHistory(ABC):
-    """A store whose history anybody can read, to be told what rules would make of it."""
+    """A store whose history can be read without a lock, to preview rules."""
 
     @abstractmethod
     def current_history(self) -> HistorySeen:
-        """The history as it stands, with messages. It needs no lock, so nothing is decided on it
-        that changes the store."""
+        """Current history, with messages. Read without a lock, so no change of the store is based
+        on it.
+        """
 
 
 class HeldHistory(ABC):
-    """The history of a store, in the hands of one run."""
+    """History of a store, held by a run."""
 
     @abstractmethod
     def read_history(self) -> HistorySeen:
-        """The history as it stands, without what runs that died made of it."""
+        """Current history, without the leftovers of dead runs."""
 
 
 class EditsHistory(HeldHistory):
-    """A held store whose history can be edited: new parents, refs that go, all or nothing."""
+    """A held store whose history can be edited atomically: new parents, deleted refs."""
 
     @abstractmethod
     def edit_history(
@@ -67,31 +68,35 @@ class EditsHistory(HeldHistory):
         delete_refs: Sequence[Ref],
         seen: HistorySeen,
     ) -> bool:
-        """Edit a history as was decided on what was seen of it.
+        """Edit the history, as decided on the history in ``seen``.
 
-        False, with nothing done, if that decision need not hold any more: somebody edited the
-        history since, or made or moved a ref so that it reaches more.
+        Return False, with nothing done, if this decision may be outdated: the history was edited
+        since, or a ref was added or moved so that it reaches more.
         """
 
     @abstractmethod
     def undo_edit(self) -> Sequence[str]:
-        """Take the edit of the run back that condemned nothing; what was left, in sentences.
+        """Revert the edit of a run that condemned nothing; return sentences on changes not
+        reverted.
 
-        Refused if it did condemn something, or edited nothing. The run counts as undone afterwards.
+        Refuse if the run condemned snapshots, or edited nothing. Afterwards the run counts as
+        undone.
         """
 
     @abstractmethod
     def roll_back(self) -> Sequence[str] | None:
-        """Take the edit of a run back that stops, so that it can be made again; what was left.
+        """Revert the edit of a stopping run, so that it can be repeated; return the changes not
+        reverted.
 
-        None if the run has condemned something, and its edit stands.
+        None if the run has condemned snapshots and its edit remains.
         """
 
 
 class NeedsMoreOnceEdited(ABC):
-    """A store whose snapshots need more than their own objects once their parents are others."""
+    """A store whose re-parented snapshots depend on extra objects."""
 
     @abstractmethod
     def needed_once_edited(self, history: History, edit: Edit) -> Collection[str]:
-        """Addresses that edited snapshots need from then on, and did not need before. Pure: so
-        that a plan does not name them. An apply sees them when it observes."""
+        """Additional addresses needed by edited snapshots. Pure, so that plans exclude these
+        addresses. An apply observes them.
+        """

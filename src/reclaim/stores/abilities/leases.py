@@ -1,4 +1,4 @@
-"""The ability of stores whose snapshots can be leased by whoever uses them."""
+"""Ability of stores whose snapshots can be leased by readers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reclaim.stores.base import Store
 
 
 class HoldsLeases(Store):
-    """A store in which snapshots can be leased by whoever uses them."""
+    """A store whose snapshots can be leased by readers."""
 
     @abstractmethod
     def take_lease(self, snapshot: str, *, holder: str, length: timedelta) -> Lease: ...

@@ -1,4 +1,4 @@
-"""The ability of stores that delete objects by themselves, without a run."""
+"""Ability of stores to delete objects without a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class OnlineDeletes:
-    """The objects that a store deletes by itself, without a run: those gone, and those waiting."""
+    """Objects deleted, and due for deletion, by the store itself without a run."""
 
     on: bool
     objects: int
@@ -17,13 +17,13 @@ class OnlineDeletes:
     last_at: datetime | None
     due: int
     oldest: datetime | None
-    """Since when the oldest one of those that wait has been without a reference."""
+    """Time since which the oldest waiting object has been unreferenced."""
     late: bool
-    """Whether something is there that should have gone by now."""
+    """Whether deletions are overdue."""
 
 
 class DeletesOnline(ABC):
-    """A store that deletes bytes soon after nothing refers to them, where it is told to."""
+    """A store that deletes bytes soon after their last reference is removed, if configured."""
 
     @abstractmethod
     def online_deletes(self) -> OnlineDeletes: ...

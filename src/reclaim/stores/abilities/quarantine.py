@@ -1,4 +1,4 @@
-"""Abilities of stores whose objects can be set aside, and brought back."""
+"""Abilities of stores whose objects can be quarantined and restored."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reclaim.stores.observation import Observation
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The snapshots that an undo brought back, and sentences about the rest.
+    """Snapshots restored by an undo, with sentences about the others.
 
-    What was ``left`` has changed since and is somebody else's now, or leads to what is gone for
-    good; what ``waits`` comes back with a later undo of the same run, once all that it needs is
-    there. ``held`` are leases of the undo, on snapshots that nothing else keeps.
+    ``left`` describes changes not reverted: changed since by others, or dependent on deleted data.
+    ``waits`` describes snapshots which a later undo of the same run restores, once all their
+    objects are present. ``held`` are leases of the undo on snapshots without other references.
     """
 
     snapshots: int
@@ -27,67 +27,74 @@ class Restored:
 
 
 class Quarantines(ABC):
-    """A store that can have snapshots back whose objects were set aside; see ``HeldQuarantine``."""
+    """A store that can restore snapshots with quarantined objects; see ``HeldQuarantine``."""
 
     @abstractmethod
     def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
-        """The snapshots that a run condemned, with those of their containers, by kind, that tell
-        whether they are whole."""
+        """Snapshots condemned by a run, with the containers, by kind, that show whether they are
+        whole.
+        """
 
     @abstractmethod
     def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
-        """Containers of the snapshots that runs which can be undone condemned or put in quarantine,
-        by run and kind. What these need counts as referred to, wherever it lies."""
+        """Containers of snapshots condemned or quarantined by undoable runs, by run and kind.
+        Objects needed by these containers count as referenced, at either address.
+        """
 
 
 class HeldQuarantine(ABC):
-    """The quarantine of a store, in the hands of one run."""
+    """Quarantine of a store, held by a run."""
 
     @abstractmethod
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        """Note of snapshots that the run has condemned that their objects were set aside.
+        """Record the quarantine of the objects of snapshots condemned by the run.
 
-        Those that only other runs condemned, which cannot bring them back, are removed.
+        Snapshots condemned only by other runs, which cannot restore them, are removed.
         """
 
     @abstractmethod
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        """Take back what a run did to snapshots and refs, all at once, where nothing changed.
+        """Revert a run's changes to snapshots and refs, atomically, where nothing changed since.
 
-        Only snapshots that are whole come back. The run counts as undone afterwards if nothing
-        waits and it is ``complete``: all of its objects are back.
+        Only whole snapshots are restored. The run counts as undone if nothing waits and it is
+        ``complete``: all of its objects are restored.
         """
 
     @abstractmethod
     def forget(self, run_id: str) -> int:
-        """Remove the snapshots whose objects a run set aside; these are deleted by now."""
+        """Remove the snapshots quarantined by a run; their objects are deleted already."""
 
     @abstractmethod
     def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
-        """Snapshots that are condemned, and that no run can bring back, with their containers by
-        kind. Something of them may have been deleted."""
+        """Condemned snapshots not restorable by any run, with their containers by kind. Some of
+        their objects may be deleted.
+        """
 
     @abstractmethod
     def take_over(self, ids: Collection[SnapshotId]) -> int:
-        """Count such snapshots as condemned by the run that holds the lock, which can bring them
-        back from now on; returns how many."""
+        """Assign such snapshots to the run holding the lock, which can restore them from then on;
+        return the count.
+        """
 
 
 class ReportsRereferenced(ABC):
-    """A store that may have begun to refer to something that was set aside."""
+    """A store in which quarantined objects may have been referenced again."""
 
     @abstractmethod
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
-        """Objects in a run's quarantine that something refers to now, by their address there."""
+        """Quarantined objects of a run which are referenced now, by their address in the
+        quarantine.
+        """
 
 
 class KeepsParents(ABC):
-    """A store whose snapshots are whole without their parents, and come back below them."""
+    """A store whose snapshots are whole without their parents, and are restored below them."""
 
     @abstractmethod
     def keep_parents(self, seen: Observation, *, besides: str) -> Observation:
-        """An observation in which what runs would build on is held, as by leases.
+        """Return an observation in which snapshots required by undoable runs are held, as by
+        leases.
 
-        These are the parents of snapshots that other runs than ``besides`` can bring back, and the
-        snapshots that such runs passed over when they edited history, or deleted a ref of.
+        These are the parents of snapshots restorable by runs other than ``besides``, and the
+        snapshots bypassed by edits of such runs, or named by refs deleted in them.
         """

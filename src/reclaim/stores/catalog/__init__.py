@@ -1,7 +1,7 @@
-"""Repositories of our own catalog, as stores: every reference is a row of one database.
+"""Repositories of the catalog as stores: every reference is a row of one database.
 
-A format travels to executors. Who loads it loads nothing that knows a database, so the rest is
-loaded when somebody asks for it.
+Formats are sent to executors. Loading a format must not load database modules, so the other classes
+are imported on first use.
 """
 
 from __future__ import annotations

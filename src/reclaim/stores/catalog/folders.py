@@ -1,7 +1,7 @@
-"""The folders of addresses, found without looking at one address after the other.
+"""Folders of addresses, computed without a loop over addresses.
 
-The names of objects are of one length, and in a range the names of folders mostly are, too: then
-addresses are the rows of a matrix of bytes, which is cut at one place.
+Object names all have the same length, and within a range folder names mostly do too: addresses then
+form a matrix of bytes, split at a column.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ SLASH = ord("/")
 
 
 def folders_of(addresses: pa.Array) -> pa.DictionaryArray | None:
-    """The folder of each address, with the slash at its end, each folder once among the values.
+    """Folder of each address, with trailing slash, dictionary-encoded with unique values.
 
-    None if the names of the objects are not all of one length.
+    None if object names differ in length.
     """
     if not len(addresses):
         return pa.array([], pa.string()).dictionary_encode()
@@ -47,7 +47,7 @@ def _of_matrix(addresses: pa.Array, width: int, name: int) -> pa.DictionaryArray
 
 
 def _of_any(addresses: pa.Array, name: int) -> pa.DictionaryArray | None:
-    """The same where folders have names of different lengths."""
+    """Folders of names with different lengths."""
     folders = pc.utf8_slice_codeunits(addresses, start=0, stop=-name)
     names = pc.utf8_slice_codeunits(addresses, start=-name)
     whole = pc.and_(pc.ends_with(folders, "/"), pc.equal(pc.find_substring(names, "/"), -1))

@@ -1,4 +1,4 @@
-"""The files of a repository: how they are named, and how its containers are read."""
+"""Files of a repository: their names, and decoding of their containers."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ DELETED = "the repository was deleted"
 
 MANY_BRANCHES = 64
 ASKED_AT_ONCE = 16
-"""Folders of branches that are asked for at the same time."""
+"""Number of concurrent requests for the folders of branches."""
 CHECKPOINTS, PROTECTED = "checkpoints", "protected"
-"""The folders of checkpoints with the index, and of what runs remember of protected paths."""
+"""Folders of checkpoints with the index, and of records of protected paths."""
 OLD_CHECKPOINTS = ("uncommitted", "index")
-"""The folders of checkpoints that older versions of Reclaim have left."""
+"""Folders of checkpoints written by older versions of Reclaim."""
 LEFT = (CHECKPOINTS, PROTECTED, *OLD_CHECKPOINTS)
 LIFECYCLE = "lifecycle"
-"""The folder of what runs of lifecycle rules leave."""
+"""Folder of files left by lifecycle runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogFormat(IndexesEntries):
-    """The files of one repository: data by branch and partition, containers, and our own."""
+    """Files of a repository: data by branch and partition, containers, and Reclaim's own files."""
 
     repo_uid: str
     deleted: bool = False
 
-    ours: ClassVar[str] = "_reclaim"
+    own_folder: ClassVar[str] = "_reclaim"
     guard_noun: ClassVar[str] = "partition"
 
     @property
@@ -68,7 +68,7 @@ class CatalogFormat(IndexesEntries):
 
     @property
     def order(self) -> Sequence[str]:
-        # A crash in between leaves metadata that points at nothing, never data without any.
+        # A crash in between leaves metadata without data, never data without metadata.
         kinds = (DATA, RANGE, CONTAINER, METARANGE, WORK, RECORD)
         return (*kinds, UNKNOWN, QUARANTINE, EPOCH) if self.deleted else kinds
 
@@ -81,10 +81,10 @@ class CatalogFormat(IndexesEntries):
         return True
 
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
-        """The folders of branches, or of their partitions where that is not too many to ask for.
+        """Folders of branches, or of their partitions if the number of requests is acceptable.
 
-        Objects in places that we never write to are not listed, and so never collected, unless
-        the whole repository is to go. A partition holds a bounded number of objects.
+        Objects in folders never used by a repository are not listed, and so never collected, unless
+        the whole repository was deleted. A partition holds a bounded number of objects.
         """
         return map(KeyRange, self._folders(storage))
 
@@ -102,7 +102,7 @@ class CatalogFormat(IndexesEntries):
         yield from self._own_folders(storage)
 
     def _own_folders(self, storage: Storage) -> Iterator[str]:
-        """The folders of what runs leave, and that may be collected."""
+        """Folders of collectable files left by runs."""
         yield from _folders(storage, f"{self.prefix}_reclaim/runs")
         for part in (*LEFT, LIFECYCLE):
             yield f"{self.prefix}_reclaim/{part}"
@@ -111,16 +111,16 @@ class CatalogFormat(IndexesEntries):
         return f"{self.prefix}branches/{segment(branch)}"
 
     def partition_folders(self, storage: Storage, branch: str | None) -> Iterator[tuple[str, str]]:
-        """The folders of partitions, of all branches and of containers, and those of runs.
+        """Folders of partitions, of all branches and of containers, and folders of runs.
 
-        Each branch is asked for its folders, which a storage answers without listing objects.
+        Folders are requested by branch, which a storage answers without listing objects.
         """
         if branch is not None:
             parents: Sequence[str] = [self.branch_folder(branch)]
         else:
             branches = _folders(storage, f"{self.prefix}branches")
             parents = [*branches, f"{self.prefix}_reclaim/meta"]
-        for folders in _asked(storage, parents):
+        for folders in _list_folders(storage, parents):
             for folder in folders:
                 name = folder.rstrip("/").rsplit("/", 1)[-1]
                 is_ours = is_partition(name) and not is_odd(f"{folder}/_")
@@ -138,7 +138,7 @@ class CatalogFormat(IndexesEntries):
         return dict.fromkeys(margins, "objects") if self.deleted else margins
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
-        """Describe addresses by their parts: they belong to branches, guarded by partitions."""
+        """Describe addresses by their parts: owned by branches, guarded by partitions."""
         inside = pc.utf8_slice_codeunits(addresses, start=len(self.prefix))
         inside = pc.if_else(pc.starts_with(addresses, self.prefix), inside, "")
         parts = pc.split_pattern(inside, "/")
@@ -147,26 +147,26 @@ class CatalogFormat(IndexesEntries):
         fourth = _part(parts, depth, 3)
         data = pc.and_(pc.equal(first, "branches"), pc.equal(depth, 4))
         named = pc.match_substring_regex(third, f"^(?:{PARTITION})$")
-        ours = pc.equal(first, "_reclaim")
-        meta = pc.and_(pc.and_(ours, pc.equal(second, "meta")), pc.equal(depth, 4))
-        runs = pc.and_(pc.and_(ours, pc.equal(second, "runs")), pc.greater(depth, 3))
+        own = pc.equal(first, "_reclaim")
+        meta = pc.and_(pc.and_(own, pc.equal(second, "meta")), pc.equal(depth, 4))
+        runs = pc.and_(pc.and_(own, pc.equal(second, "runs")), pc.greater(depth, 3))
         work = pc.and_(runs, pc.equal(fourth, "work"))
-        # Those of the last run are held; older ones go as other files of runs do.
-        left = pc.and_(ours, pc.is_in(second, pa.array(LEFT)))
-        by_rules = pc.and_(ours, pc.equal(second, LIFECYCLE))
-        # Those of older versions of Reclaim.
+        # Files of the last run are held; older files are deleted like other working files.
+        checkpoints = pc.and_(own, pc.is_in(second, pa.array(LEFT)))
+        by_rules = pc.and_(own, pc.equal(second, LIFECYCLE))
+        # Checkpoints of older versions of Reclaim.
         begun = pc.is_in(third, pa.array(["checkpoints", "index"]))
-        work = pc.or_(work, pc.or_(left, pc.and_(by_rules, begun)))
-        # The other folders have tables that people read: they are records.
+        work = pc.or_(work, pc.or_(checkpoints, pc.and_(by_rules, begun)))
+        # The other folders contain tables for people: records.
         runs = pc.or_(runs, by_rules)
-        epoch = pc.and_(pc.and_(ours, pc.equal(second, "epoch")), pc.equal(depth, 3))
-        aside = pc.and_(ours, pc.equal(second, QUARANTINE))
+        epoch = pc.and_(pc.and_(own, pc.equal(second, "epoch")), pc.equal(depth, 3))
+        quarantined = pc.and_(own, pc.equal(second, QUARANTINE))
         holds_partitions = pc.or_(
-            pc.equal(first, "branches"), pc.and_(ours, pc.equal(second, "meta"))
+            pc.equal(first, "branches"), pc.and_(own, pc.equal(second, "meta"))
         )
         foreign = pc.and_not(pc.and_(holds_partitions, pc.greater(depth, 3)), named)
         kind = pc.case_when(
-            pc.make_struct(foreign, data, meta, work, runs, epoch, aside),
+            pc.make_struct(foreign, data, meta, work, runs, epoch, quarantined),
             FOREIGN,
             DATA,
             CONTAINER,
@@ -182,13 +182,13 @@ class CatalogFormat(IndexesEntries):
         return pc.make_struct(kind, branch, partition, field_names=names)
 
     def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
-        found = containers.decode_metarange_table(_read(storage, address), address)
-        rows = found.num_rows
+        ranges = containers.decode_metarange_table(_read(storage, address), address)
+        rows = ranges.num_rows
         columns = (
-            found.column("address"),
+            ranges.column("address"),
             pa.repeat(pa.scalar(RANGE, pa.string()), rows),
-            found.column("digest"),
-            found.column("count"),
+            ranges.column("digest"),
+            ranges.column("count"),
             pa.repeat(pa.scalar(0, pa.int32()), rows),
         )
         return pa.table(list(columns), schema=CONTAINERS)
@@ -208,12 +208,12 @@ class CatalogFormat(IndexesEntries):
             addresses,
             rows.column("path"),
             rows.column("created_at"),
-            _always(container["address"], rows.num_rows),
+            _constant(container["address"], rows.num_rows),
         )
         return pa.table(list(columns), schema=INDEXED), count
 
     def _partitions(self, addresses: pa.Array) -> pa.DictionaryArray:
-        """The partition of each address. There are few folders, which are described once each."""
+        """Partition of each address. Folders are few, and each is described once."""
         folders = folders_of(addresses)
         if folders is None:
             return pc.struct_field(self.describe(addresses), "guard").dictionary_encode()
@@ -222,11 +222,11 @@ class CatalogFormat(IndexesEntries):
         return pa.DictionaryArray.from_arrays(folders.indices, names)
 
     def described(self, storage: ReadsBytes, container: Mapping[str, Any]) -> pa.Table:
-        """The entries of a container with all their columns, of objects that are ours."""
+        """Entries of a container with all columns, limited to objects in the storage root."""
         return self._decoded(storage, container)[0]
 
     def _decoded(self, storage: ReadsBytes, container: Mapping[str, Any]) -> tuple[pa.Table, int]:
-        """The same, and how many there are in all."""
+        """The described entries, and the total number of entries."""
         address = container["address"]
         info = RangeInfo(address, container["detail"], "", "", container["entries"], 0)
         rows = containers.decode_range(_read(storage, address), info)
@@ -235,24 +235,24 @@ class CatalogFormat(IndexesEntries):
                 f"the container {address} has {rows.num_rows} entries; its metarange says "
                 f"{info.count}"
             )
-        # Objects that lie elsewhere are not ours to collect.
+        # Objects stored elsewhere are never collected.
         owned = pc.starts_with(rows.column("address"), ROOT)
         return rows if pc.all(owned).as_py() else rows.filter(owned), rows.num_rows
 
 
-def _always(value: str, count: int) -> pa.DictionaryArray:
-    """The same value so many times."""
+def _constant(value: str, count: int) -> pa.DictionaryArray:
+    """Dictionary array repeating a value."""
     codes = pa.repeat(pa.scalar(0, pa.int32()), count)
     return pa.DictionaryArray.from_arrays(codes, pa.array([value], pa.string()))
 
 
 def _folders(storage: Storage, folder: str) -> Sequence[str]:
-    found, _ = storage.folders(folder)
-    return found
+    subfolders, _ = storage.folders(folder)
+    return subfolders
 
 
-def _asked(storage: Storage, parents: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The folders in each of some folders; of very many, several at a time."""
+def _list_folders(storage: Storage, parents: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Subfolders of each folder; of very many folders, several at a time."""
     if len(parents) <= MANY_BRANCHES:
         yield from (_folders(storage, parent) for parent in parents)
         return
@@ -261,7 +261,7 @@ def _asked(storage: Storage, parents: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _part(parts: pa.Array, depth: pa.Array, at: int) -> pa.Array:
-    """The nth part of each path, "" where it has fewer."""
+    """The nth part of each path, "" where there are fewer."""
     enough = pc.greater(depth, at)
     padded = pc.if_else(enough, parts, pa.scalar([""] * (at + 1), pa.list_(pa.string())))
     return pc.list_element(padded, at)

@@ -1,6 +1,6 @@
-"""A repository whose lock is held: the only way to change what a collector may change.
+"""A repository whose lock is held: the only way to change collectable data.
 
-Everything is a change of state in a row, in a transaction that fails if the lock was lost.
+Every change is a change of state in a row, in a transaction that fails if the lock was lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from reclaim.catalog.collection.condemn import claimed_addresses, commit_states,
 from reclaim.catalog.collection.edit import history_edit, rollback
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.undo import undoing
-from reclaim.catalog.reaping import empty_partitions, needless_rows, taken_rows
+from reclaim.catalog.reaping import empty_partitions, missing_objects, obsolete_rows
 from reclaim.catalog.staging.upload_expiry import expire_uploads
 from reclaim.catalog.workspace import Workspace
 from reclaim.errors import ReclaimError
@@ -35,14 +35,16 @@ from reclaim.stores.base import Held
 from reclaim.stores.catalog.format import METARANGE
 from reclaim.stores.observation import Observation
 
-LOOKED_AT = 100_000
-"""Rows of objects that may be gone, at the end of a run; `reclaim clean` looks at all of them."""
+CHECKED_ROWS = 100_000
+"""Maximum number of rows checked for deleted objects at the end of a run; `reclaim clean` checks
+all.
+"""
 
 log = logging.getLogger(__name__)
 
 
 class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine):
-    """One repository, in the hands of one run."""
+    """A repository, held by a run."""
 
     lock: RepositoryLock
 
@@ -51,12 +53,12 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
         self.lock = lock
 
     def begin(self) -> None:
-        """Take back what runs that died left, and count on, so that a clone is noticed."""
+        """Revert leftovers of dead runs, and increment the run counter, which exposes clones."""
         leftovers.release_under(self._workspace, self.lock)
         copies.count_run(self._workspace, self.lock.run_id)
 
     def close_overdue(self) -> None:
-        """End partitions and uploads whose time is over, for good."""
+        """Close overdue partitions and uploads permanently."""
         commit_states.close_overdue(self._workspace)
         work = self._workspace
         expire_uploads(work.database, work.clock, work.repo_uid)
@@ -76,13 +78,13 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
         leftovers.release_under(self._workspace, self.lock)
 
     def collect(self, ids: Collection[SnapshotId]) -> int:
-        """Reduce condemned commits, whose bytes are gone, to a note of what took them.
+        """Reduce condemned commits with deleted bytes to a note on the deletion.
 
-        Not those of which another run has set something aside: that run can be undone.
+        Commits with objects quarantined by another run are skipped: that run can be undone.
         """
-        return commit_states.collect(self._workspace, self.lock, ids, but_of=self._undoable())
+        return commit_states.collect(self._workspace, self.lock, ids, exclude_runs=self._undoable())
 
-    # Claims to what live commits refer to
+    # Claims to objects of live commits
 
     def claim(self, going: Iterable[tuple[str, str]]) -> int:
         return claimed_addresses.claim(self._workspace, self.lock, going)
@@ -132,7 +134,7 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
         delete_refs: Sequence[Ref],
         seen: HistorySeen,
     ) -> bool:
-        """Apply the run's edit of the history whole, if it is still as it was seen."""
+        """Apply the run's edit of the history atomically, if the history is unchanged."""
         assert isinstance(seen, HistoryRead)
         edit = HistoryEdit.of(seen, reparent, delete_refs)
         return history_edit.edit_under(self._workspace, self.lock, edit, seen)
@@ -146,22 +148,24 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
     # Quarantine
 
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        """Note of the run's commits that their objects were set aside.
+        """Record the quarantine of the objects of the run's commits.
 
-        Those that a run condemned which has ended, and that were not taken over, cannot come back,
-        and are reduced. Not those of another run that can be undone: that brings them back.
+        Commits condemned by an ended run, and not taken over, cannot be restored and are reduced.
+        Commits of other undoable runs are skipped: an undo restores them.
         """
-        return commit_states.set_aside(self._workspace, self.lock, ids) + self.collect(ids)
+        return commit_states.mark_quarantined(self._workspace, self.lock, ids) + self.collect(ids)
 
     def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
-        left = commit_states.left_condemned(self._workspace, self._undoable(and_own=True))
+        condemned = commit_states.list_condemned(self._workspace, self._undoable(and_own=True))
         return {
             SnapshotId(commit_id): {METARANGE: metarange} if metarange else {}
-            for commit_id, metarange in left.items()
+            for commit_id, metarange in condemned.items()
         }
 
     def take_over(self, ids: Collection[SnapshotId]) -> int:
-        return commit_states.take_over(self._workspace, self.lock, ids, but_of=self._undoable())
+        return commit_states.take_over(
+            self._workspace, self.lock, ids, exclude_runs=self._undoable()
+        )
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
         done = undoing.restore(self._workspace, self.lock, run_id, whole, complete=complete)
@@ -173,7 +177,7 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
         return commit_states.forget(self._workspace, self.lock, run_id)
 
     def _undoable(self, *, and_own: bool = False) -> Sequence[str]:
-        """The other runs that can be undone; with ``and_own`` this one as well."""
+        """Other undoable runs; with ``and_own`` this run as well."""
         runs = records.all_runs(self._workspace)
         own = self.lock.run_id
         others = [run.id for run in runs if run.quarantine and run.id != own]
@@ -187,21 +191,23 @@ class HeldRepository(Held, EditsHistory, HeldClaims, HeldGuards, HeldQuarantine)
     def finish(self, run: RunRecord) -> None:
         records.finish(self._workspace, self.lock, run)
         if run.phase == Phase.DONE and run.kind != EXPIRE:
-            self._remove_needless_rows()
+            self._remove_obsolete_rows()
 
-    def _remove_needless_rows(self) -> None:
-        """Rows of what this run, or one before it, has taken. The next run can do it as well."""
+    def _remove_obsolete_rows(self) -> None:
+        """Remove rows of objects deleted by this run or earlier runs. A later run can do it as
+        well.
+        """
         work = self._workspace
         try:
-            needless_rows.remove_after_run(work.database, work.clock, work.repo_uid)
-            taken_rows.remove(
-                work.database, work.storage, work.clock, work.repo_uid, at_most=LOOKED_AT
+            obsolete_rows.remove_after_run(work.database, work.clock, work.repo_uid)
+            missing_objects.remove(
+                work.database, work.storage, work.clock, work.repo_uid, at_most=CHECKED_ROWS
             )
             if not any(run.quarantine for run in records.all_runs(work)):
                 empty_partitions.remove(work.database, work.storage, work.clock, work.repo_uid)
         except ReclaimError as error:
-            log.warning("rows of objects that are gone were left: %s", error)
+            log.warning("rows of deleted objects were not removed: %s", error)
 
     def adopt(self, unknown: Collection[str]) -> None:
-        """Register partitions that only the storage knows; see ``copies``."""
+        """Register partitions known only from the storage; see ``copies``."""
         copies.adopt(self._workspace, self.lock.run_id, unknown)

@@ -1,4 +1,4 @@
-"""A repository of our own catalog, as a store."""
+"""A repository of the catalog, as a store."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class CatalogStore(
     ShowsHistory,
     TakesReferenced,
 ):
-    """One repository, seen by the collector. What changes it needs the lock: see ``held``."""
+    """A repository, as seen by the collector. Changes require the lock: see ``held``."""
 
     kind = "catalog"
     noun = "commit"
@@ -83,11 +83,11 @@ class CatalogStore(
         copies.check(self._workspace)
 
     def check_epoch(self) -> None:
-        """Refuse when the storage has been written by a newer copy of the database."""
+        """Refuse a storage already written by a newer copy of the database."""
         copies.check_epoch(self._workspace)
 
     def roots(self, destination: Storage, prefix: str, *, settled: bool = False) -> Roots:
-        """All roots, read in one snapshot of the database."""
+        """All roots, read in a single snapshot of the database."""
         return observing.observe(
             self._workspace,
             self._workspace.default_branch,
@@ -108,12 +108,12 @@ class CatalogStore(
             busy=roots.history.busy,
             containers={
                 METARANGE: {
-                    SnapshotId(found): metarange
-                    for found, metarange in roots.metaranges.items()
+                    SnapshotId(commit): metarange
+                    for commit, metarange in roots.metaranges.items()
                     if metarange
                 }
             },
-            marked={SnapshotId(found): state for found, state in roots.states.items()},
+            marked={SnapshotId(commit): state for commit, state in roots.states.items()},
             closed=roots.closed | roots.overdue,
             open=roots.open,
             held=tuple(request.prefix + file for file in roots.files),
@@ -121,7 +121,7 @@ class CatalogStore(
             paths=roots.paths,
             read_at=roots.read_at,
             expected=SnapshotCounts(*roots.history.expected),
-            read=SnapshotCounts(len(ids), sum(1 for found in ids if roots.metaranges.get(found))),
+            read=SnapshotCounts(len(ids), sum(1 for commit in ids if roots.metaranges.get(commit))),
             final=roots.final,
             protect=roots.protect,
             protected_paths=roots.protected,
@@ -155,7 +155,7 @@ class CatalogStore(
 
     def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
         metaranges = promised.find_metaranges(self._workspace, runs)
-        return {run_id: {METARANGE: found} for run_id, found in metaranges.items()}
+        return {run_id: {METARANGE: addresses} for run_id, addresses in metaranges.items()}
 
     def keep_parents(self, seen: Observation, *, besides: str) -> Observation:
         standing = promised.find_parents(self._workspace, besides=besides)
@@ -214,7 +214,7 @@ class CatalogStore(
         return leases.list_with_validity(self._workspace)
 
     def take_lease(self, snapshot: str, *, holder: str, length: timedelta) -> Lease:
-        """Take a lease on a commit, by its id or by a ref that names it."""
+        """Take a lease on a commit, given by its id or a ref."""
         return leases.take(self._workspace, snapshot, holder=holder, length=length)
 
     def renew_lease(self, lease: Lease) -> Lease:
@@ -225,7 +225,7 @@ class CatalogStore(
         leases.release(self._workspace.database, self.uid, lease_id)
 
     def online_deletes(self) -> OnlineDeletes:
-        """The work of the reaper so far, and its backlog."""
+        """Totals of the reaper, and its backlog."""
         work = self._workspace
         with work.database.read() as connection:
             now = work.database.now(connection, work.clock)
@@ -241,15 +241,15 @@ class CatalogStore(
             on and waiting.is_late(now),
         )
 
-    # For the doctor
+    # Checks
 
     def find_expired(self, addresses: Collection[str]) -> Collection[str]:
-        """Those of the addresses whose bytes lifecycle rules took."""
+        """Return those addresses whose bytes were deleted by lifecycle rules."""
         with self._workspace.database.read() as connection:
             return claims.find_expired(connection, addresses)
 
     def staged(self) -> Iterator[Mapping[str, Any]]:
-        """The staged entries of objects that lie in the repository, as they are now."""
+        """Current staged entries of objects in the repository."""
         return observing.staged(self._workspace)
 
     def findings(self, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:

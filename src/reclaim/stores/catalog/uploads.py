@@ -1,7 +1,7 @@
-"""Uploads in parts that were begun in a bucket and never finished: who may give them up.
+"""Unfinished multipart uploads in a bucket, and their owners.
 
-A writer finishes its uploads while its partition is open. So one may go when its partition is
-closed, or is not the repository's at all, and it is older than the margin.
+A writer finishes its uploads while its partition is open. An upload may therefore be aborted if its
+partition is closed, or foreign to the repository, and the upload is older than the margin.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The unfinished uploads of a repository: those that may be given up, and the others."""
+    """Unfinished uploads of a repository: abandoned uploads, and young uploads."""
 
-    over: Sequence[Upload]
+    abandoned: Sequence[Upload]
     young: Sequence[Upload]
 
     @property
     def size(self) -> int:
-        return sum(upload.size for upload in (*self.over, *self.young))
+        return sum(upload.size for upload in (*self.abandoned, *self.young))
 
 
 def find_uploads(store: CatalogStore, seen: Roots) -> Unfinished | None:
-    """The unfinished uploads of a repository; None where a storage has none of that kind.
+    """Unfinished uploads of a repository; None for storages without multipart uploads.
 
-    A partition that was opened after the roots were read has only uploads that are young.
+    A partition opened after the read of the roots has only young uploads.
     """
     if not store.storage.url.startswith("s3://"):
         return None
@@ -44,18 +44,18 @@ def find_uploads(store: CatalogStore, seen: Roots) -> Unfinished | None:
     addresses = pa.array([upload.address for upload in uploads], pa.string())
     partitions = store.format.describe(addresses).field("guard").to_pylist()
     cutoff = seen.read_at - Margins().objects
-    over: list[Upload] = []
+    abandoned: list[Upload] = []
     young: list[Upload] = []
     for upload, partition in zip(uploads, partitions, strict=True):
         done = partition not in not_closed and upload.begun_at < cutoff
-        (over if done else young).append(upload)
-    return Unfinished(over, young)
+        (abandoned if done else young).append(upload)
+    return Unfinished(abandoned, young)
 
 
 def abort_uploads(store: CatalogStore, uploads: Sequence[Upload]) -> int:
-    """Give uploads up; returns the bytes that this frees.
+    """Abort uploads; return the number of bytes freed.
 
-    Not from a copy of the database: they may be the original's.
+    Refuse from a copy of the database: the uploads may belong to the original.
     """
     store.check()
     bucket = open_bucket(store.storage.url)

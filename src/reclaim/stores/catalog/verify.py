@@ -1,7 +1,7 @@
-"""Verify: the bytes of live objects against their SHA-256.
+"""Verification of the bytes of live objects against their SHA-256.
 
-Objects are streamed through this process, a few at a time, so that memory does not depend on their
-sizes or their number, but for the addresses that were read already.
+Objects are streamed through this process, a few at a time. Memory is independent of their sizes and
+number, except for the set of addresses already read.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from reclaim.stores.catalog.store import CatalogStore
 
 SUBMITTED = 256
-"""How many objects wait for a thread at a time."""
+"""Number of objects queued for threads at a time."""
 NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A live object as its entry describes it."""
+    """A live object as described by its entry."""
 
     path: str
     address: str
@@ -37,13 +37,13 @@ class Expected:
 
 @dataclass(slots=True)
 class Verified:
-    """The result of reading the bytes. Of the damaged objects the first are named."""
+    """Result of a verification. Only the first damaged objects are named."""
 
     compared: int = 0
     without_checksum: int = 0
     gone: int = 0
     expired: int = 0
-    """Taken by lifecycle rules."""
+    """Deleted by lifecycle rules."""
     damaged: int = 0
     names: list[str] = field(default_factory=list)
 
@@ -51,12 +51,14 @@ class Verified:
 def expected_objects(
     store: CatalogStore, containers: Iterable[dict[str, Any]]
 ) -> Iterator[Expected]:
-    """Each object that live ranges or staged entries name, once, if it lies in the repository."""
+    """Each object named by live ranges or staged entries, without repetition, if stored in the
+    repository.
+    """
     rows = chain.from_iterable(
         store.format.described(store.storage, container).to_pylist() for container in containers
     )
     seen: set[str] = set()
-    # Read at once: a transaction must not stay open for as long as bytes are read.
+    # Read first: a transaction must not stay open while bytes are read.
     staged = list(store.staged())
     for row in chain(rows, staged):
         if row["address"] not in seen:
@@ -70,9 +72,10 @@ def verify(
     advance: Advance,
     find_expired: Callable[[Collection[str]], Collection[str]],
 ) -> Verified:
-    """Read every object and compare it. What is gone by now is counted, and not an error here.
+    """Read and compare every object. Objects deleted in the meantime are counted, not reported as
+    an error.
 
-    What lifecycle rules took, which ``find_expired`` tells, is not looked for.
+    Objects deleted by lifecycle rules, as returned by ``find_expired``, are skipped.
     """
     verified = Verified()
     with ThreadPoolExecutor(max(2, storage.at_once)) as pool:

@@ -1,4 +1,4 @@
-"""Where things are in a repository."""
+"""Folders and files of a repository."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ CHUNKS = "chunks"
 REFS = "refs"
 REPO = "repo"
 OVERWRITTEN = "overwritten"
-"""Backups: each ``repo`` that was replaced."""
+"""Folder of backups: copies of replaced ``repo`` files."""
 OURS = "_reclaim"
-"""Our own folder. The library lists only its own."""
+"""Folder of Reclaim's own files. The library lists only its own folders."""

@@ -1,4 +1,4 @@
-"""Backups: each ``repo`` that was replaced, and which of them the operations log needs."""
+"""Backups: copies of replaced ``repo`` files, and the backups needed by the operations log."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from reclaim.stores.icechunk.repo_file import RepoFile, decode_repo
 
 
 class Backups:
-    """The backups of a repository."""
+    """Backups of a repository."""
 
     def __init__(self, storage: Storage, format: IcechunkFormat) -> None:
         self._storage = storage
         self._folder = f"{format.prefix}{OVERWRITTEN}"
         self._before: dict[str, str | None] = {}
-        """The backup before each one that was read. A backup is never changed."""
+        """Predecessor of each backup already read. Backups never change."""
 
     def needed(self, repo: RepoFile, *, rotated: bool) -> set[str]:
-        """The addresses of backups in which the log goes on that begins in ``repo``.
+        """Addresses of the backups continuing the log of ``repo``.
 
-        Unless the log is about to be ``rotated``, those that it names are needed as well: the
-        library goes on with them when it drops entries.
+        Unless the log is about to be ``rotated``, backups named by its entries are needed as well:
+        the library continues with them after dropping entries.
         """
         names = set(self._chain(repo.before_updates))
         if not rotated:
@@ -35,11 +35,11 @@ class Backups:
         return {f"{self._folder}/{name}" for name in names}
 
     def old(self, needed: set[str], cutoff: datetime) -> tuple[int, int]:
-        """How many backups there are that are old and not needed, and their bytes."""
+        """Number and bytes of old, unneeded backups."""
         sizes = [
-            one.size
-            for one in self._listed()
-            if one.address not in needed and one.last_modified < cutoff
+            backup.size
+            for backup in self._listed()
+            if backup.address not in needed and backup.last_modified < cutoff
         ]
         return len(sizes), sum(sizes)
 
@@ -47,7 +47,7 @@ class Backups:
         return self._storage.list(self._folder)
 
     def _chain(self, name: str | None) -> Iterator[str]:
-        """A backup and those before it; it ends where one is missing."""
+        """A backup and its predecessors, up to a missing backup."""
         while name is not None:
             yield name
             if name not in self._before:

@@ -1,4 +1,4 @@
-"""The boundary of the decoders: whatever is wrong with a file keeps data, and names the file."""
+"""Error boundary of the decoders: every error keeps data, and names the file."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from reclaim.stores.icechunk.flatbuffer import Damaged, UnknownSlot
 
 @contextmanager
 def decoding(address: str) -> Iterator[None]:
-    """Decode a file in a block; what is not known is refused, what is damaged is ``Corrupt``."""
+    """Decode a file in a block; refuse unknown versions, raise ``Corrupt`` for damage."""
     try:
         yield
     except UnknownSlot as error:
         raise UnknownVersion(
             f"{address} was written by a later version of Icechunk: {error}",
-            hint="take a newer version of Reclaim; nothing was deleted",
+            hint="upgrade Reclaim; nothing was deleted",
         ) from error
     except (Damaged, UnicodeDecodeError, OverflowError) as error:
         raise Corrupt(

@@ -1,4 +1,4 @@
-"""Reading snapshots in this process, where no engine is needed."""
+"""Reader of snapshots in this process, without an engine."""
 
 from __future__ import annotations
 

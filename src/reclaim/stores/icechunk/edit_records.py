@@ -1,6 +1,6 @@
-"""Records of edits of the history in ``repo``: what each run changed, so that it can be undone.
+"""Records of edits of the history in ``repo``, by run, for undo.
 
-They lie beside the repository, one file for a run, written before ``repo`` is.
+Each record is a file beside the repository, written before ``repo``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ FOLDER = "edits/"
 
 @dataclass(frozen=True, slots=True)
 class EditedParent:
-    """The parent of a snapshot before an edit and after it, and the ancestors whose logs it needed
-    before."""
+    """Parent of a snapshot before and after an edit, and the pruned ancestors needed before."""
 
     old: SnapshotId | None
     new: SnapshotId | None
@@ -36,36 +35,36 @@ class EditedParent:
 
 @dataclass(frozen=True, slots=True)
 class EditRecord:
-    """The edit of a run."""
+    """Edit of a run."""
 
     parents: Mapping[SnapshotId, EditedParent]
     refs: Mapping[tuple[RefKind, str], SnapshotId]
-    """The refs that were deleted, and where they were."""
+    """Deleted refs, with their former snapshots."""
     by_library: bool = False
 
     def after(self, earlier: EditRecord | None) -> EditRecord:
-        """The edit together with an earlier one of the same run."""
+        """Combine this edit with an earlier edit of the same run."""
         if earlier is None:
             return self
         parents = dict(earlier.parents)
-        for one, edited in self.parents.items():
-            first = parents.get(one)
-            parents[one] = edited if first is None else replace(first, new=edited.new)
+        for snapshot, edited in self.parents.items():
+            first = parents.get(snapshot)
+            parents[snapshot] = edited if first is None else replace(first, new=edited.new)
         return EditRecord(parents, {**self.refs, **earlier.refs}, self.by_library)
 
     def without_refs(self, names: Container[tuple[RefKind, str]]) -> EditRecord:
-        """The edit without refs that are there after all."""
+        """Return the edit without refs which still exist."""
         refs = {named: at for named, at in self.refs.items() if named not in names}
         return replace(self, refs=refs)
 
     def passed_over(self) -> frozenset[SnapshotId]:
-        """The snapshots that it took out of history, or of which an ancestor of one."""
+        """Former parents of re-parented snapshots, and former tips of deleted refs."""
         parents = (edited.old for edited in self.parents.values() if edited.old is not None)
         return frozenset((*parents, *self.refs.values()))
 
 
 class EditRecords:
-    """The records of a repository, by run. Written only under the lock."""
+    """Edit records of a repository, by run. Written only under the lock."""
 
     def __init__(self, storage: Storage, prefix: str) -> None:
         self._storage = storage
@@ -93,10 +92,10 @@ class EditRecords:
         self._storage.delete(self._address(run_id))
 
     def runs(self) -> list[str]:
-        """The runs that have one."""
+        """Runs with an edit record."""
         names = (
-            one.address.removeprefix(self._prefix)
-            for one in self._storage.list(self._prefix.rstrip("/"))
+            stored.address.removeprefix(self._prefix)
+            for stored in self._storage.list(self._prefix.rstrip("/"))
         )
         return sorted(
             name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX) and "/" not in name
@@ -110,8 +109,8 @@ def _encode(record: EditRecord) -> dict[str, Any]:
     return {
         "by_library": record.by_library,
         "parents": {
-            one: {"old": edited.old, "new": edited.new, "pruned": list(edited.pruned)}
-            for one, edited in record.parents.items()
+            snapshot: {"old": edited.old, "new": edited.new, "pruned": list(edited.pruned)}
+            for snapshot, edited in record.parents.items()
         },
         "refs": [[kind.value, name, at] for (kind, name), at in record.refs.items()],
     }
@@ -120,8 +119,10 @@ def _encode(record: EditRecord) -> dict[str, Any]:
 def _decode(document: Mapping[str, Any]) -> EditRecord:
     return EditRecord(
         {
-            SnapshotId(one): EditedParent(edited["old"], edited["new"], tuple(edited["pruned"]))
-            for one, edited in document["parents"].items()
+            SnapshotId(snapshot): EditedParent(
+                edited["old"], edited["new"], tuple(edited["pruned"])
+            )
+            for snapshot, edited in document["parents"].items()
         },
         {(RefKind(kind), name): SnapshotId(at) for kind, name, at in document["refs"]},
         bool(document["by_library"]),

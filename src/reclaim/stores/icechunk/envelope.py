@@ -1,4 +1,4 @@
-"""The envelope of a metadata file: a header of 39 bytes, then the payload in one zstd frame."""
+"""Envelope of a metadata file: a header of 39 bytes, then the payload in one zstd frame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reclaim.errors import Corrupt, UnknownVersion
 MAGIC = b"ICE\xf0\x9f\xa7\x8aCHUNK"
 HEADER_BYTES = 39
 LARGEST_PAYLOAD = 2**31
-"""No FlatBuffer can be larger."""
+"""Maximum size of a FlatBuffer."""
 READ_FIRST = 1 << 16
 KNOWN_SPECS = (1, 2)
 
@@ -21,7 +21,7 @@ _PLAIN, _ZSTD = 0, 1
 
 
 class FileType(IntEnum):
-    """The kind of a metadata file, as its header has it."""
+    """Kind of a metadata file, as stored in its header."""
 
     SNAPSHOT = 1
     MANIFEST = 2
@@ -31,14 +31,14 @@ class FileType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The facts in the header of a file: its version of the spec, and its compression."""
+    """Spec version and compression of a file, from its header."""
 
     spec: int
     compressed: bool
 
 
 def unwrap(data: bytes, expected: FileType, address: str) -> tuple[int, bytes]:
-    """The spec version and the payload of a file of some type; ``address`` is named in errors."""
+    """Return spec version and payload of a file of the expected type; errors name ``address``."""
     envelope = read_header(data, expected, address)
     payload = memoryview(data)[HEADER_BYTES:]
     if not envelope.compressed:
@@ -57,27 +57,27 @@ def read_header(data: bytes, expected: FileType, address: str) -> Envelope:
         raise UnknownVersion(
             f"{address} has version {spec} of the Icechunk format; known are "
             f"{' and '.join(map(str, KNOWN_SPECS))}",
-            hint="take a newer version of Reclaim; nothing was deleted",
+            hint="upgrade Reclaim; nothing was deleted",
         )
     if type != expected:
         raise Corrupt(
             f"{address} has the file type {type}, not {expected.value} "
             f"({expected.name.lower().replace('_', ' ')})",
-            hint="see who wrote it; nothing was deleted",
+            hint="find its writer; nothing was deleted",
         )
     if compression not in (_PLAIN, _ZSTD):
         raise UnknownVersion(
-            f"{address} is compressed in a way that is not known: {compression}",
-            hint="take a newer version of Reclaim; nothing was deleted",
+            f"{address} has an unknown compression: {compression}",
+            hint="upgrade Reclaim; nothing was deleted",
         )
     return Envelope(spec, compression == _ZSTD)
 
 
 def _decompressed(frame: memoryview, address: str) -> bytes:
-    # As a stream: version 1.1 of the library leaves the size of the content out of the frame.
+    # As a stream: version 1.1 of the library omits the content size from the frame.
     try:
         with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(frame)), "zstd") as stream:
-            # As much as is asked for is reserved, and most files are small.
+            # A read reserves its full size, and most files are small.
             pieces: list[bytes] = []
             read = 0
             while read <= LARGEST_PAYLOAD and (piece := stream.read(max(READ_FIRST, read))):
@@ -91,6 +91,6 @@ def _decompressed(frame: memoryview, address: str) -> bytes:
     if read > LARGEST_PAYLOAD:
         raise Corrupt(
             f"{address} is larger than any metadata file can be",
-            hint="see who wrote it; nothing was deleted",
+            hint="find its writer; nothing was deleted",
         )
     return b"".join(pieces)

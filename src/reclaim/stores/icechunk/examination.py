@@ -1,4 +1,4 @@
-"""Examining a repository for the doctor: whether everything that it needs is there."""
+"""Checks of a repository for ``doctor``: presence of all live data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from reclaim.errors import Corrupt, NotFound, ReclaimError
 from reclaim.model import RefKind, SnapshotId
 from reclaim.storage import LISTED
-from reclaim.stores.findings import Advance, Finding, Level, failed, some
+from reclaim.stores.findings import Advance, Finding, Level, abbreviate, failed
 from reclaim.stores.icechunk.addresses import CHUNKS, SNAPSHOTS, TRANSACTIONS
 from reclaim.stores.icechunk.driver_reader import DriverReader
 from reclaim.stores.icechunk.history import RepositoryHistory
@@ -19,12 +19,12 @@ from reclaim.stores.icechunk.manifest_file import chunk_ends
 from reclaim.stores.icechunk.observing import IcechunkObserver
 
 REPOSITORY, OBJECTS = "repository", "objects"
-"""The names of the checks."""
+"""Names of the checks."""
 RESTORE = "restore them from a backup"
 
 
 class IcechunkExamination:
-    """A look at one repository; ``name`` is how people know it."""
+    """Checks of a repository; ``name`` is its name in findings."""
 
     def __init__(self, observer: IcechunkObserver, name: str) -> None:
         self._observer = observer
@@ -50,10 +50,10 @@ class IcechunkExamination:
             self._name,
         )
         if deep:
-            yield self._look(history, advance)
+            yield self._check_objects(history, advance)
 
-    def _look(self, history: RepositoryHistory, advance: Advance | None) -> Finding:
-        """Look for every object that a branch or tag reaches; with ``advance`` read the chunks."""
+    def _check_objects(self, history: RepositoryHistory, advance: Advance | None) -> Finding:
+        """Check every object reached by branches and tags; with ``advance`` read the chunks."""
         live = history.reached(ref.snapshot for ref in history.refs)
         missing: list[str] = []
         manifests: dict[str, dict[str, object]] = {}
@@ -69,16 +69,18 @@ class IcechunkExamination:
                 missing.append(error.message)
                 continue
             chunks = pc.unique(entries.column("address"))
-            there = pc.is_in(chunks, value_set=listed.column("address"))
-            missing += chunks.filter(pc.invert(there)).to_pylist()
+            present = pc.is_in(chunks, value_set=listed.column("address"))
+            missing += chunks.filter(pc.invert(present)).to_pylist()
             missing += self._cut_off(str(container["address"]), entries, listed)
             if advance is not None:
-                missing += self._read(set(chunks.filter(there).to_pylist()) - read, advance)
+                missing += self._read(set(chunks.filter(present).to_pylist()) - read, advance)
                 read.update(chunks.to_pylist())
         if not missing:
-            said = "everything that branches and tags need is there"
-            return Finding(Level.OK, OBJECTS, said, "", self._name)
-        lost = Corrupt(f"{len(missing)} objects are missing or damaged: {some(sorted(missing))}")
+            sentence = "all objects needed by branches and tags exist"
+            return Finding(Level.OK, OBJECTS, sentence, "", self._name)
+        lost = Corrupt(
+            f"{len(missing)} objects are missing or damaged: {abbreviate(sorted(missing))}"
+        )
         return Finding(Level.PROBLEM, OBJECTS, lost.message, RESTORE, self._name, lost.exit_code)
 
     def _add_manifests(
@@ -93,12 +95,12 @@ class IcechunkExamination:
         manifests.update((row["address"], row) for row in listed.to_pylist())
 
     def _chunks(self) -> pa.Table:
-        """The addresses and sizes of all chunks that there are."""
+        """Addresses and sizes of all chunks in the storage."""
         batches = list(self._storage.batches(f"{self._format.prefix}{CHUNKS}"))
         return pa.Table.from_batches(batches, schema=LISTED).combine_chunks()
 
     def _cut_off(self, manifest: str, entries: pa.Table, listed: pa.Table) -> list[str]:
-        """Chunks that are shorter than the refs of a manifest say."""
+        """Chunks shorter than required by the refs of a manifest."""
         ends = chunk_ends(self._storage.get(manifest), manifest)
         at = pc.index_in(entries.column("address"), value_set=listed.column("address"))
         sizes = pc.take(listed.column("size"), at)
@@ -109,15 +111,16 @@ class IcechunkExamination:
         ]
 
     def _missing_logs(self, history: RepositoryHistory, live: Collection[SnapshotId]) -> list[str]:
-        """Transaction logs that live snapshots need and that are not there. The first snapshot of
-        a repository has none."""
-        needed = {one for one in live if history.snapshots[one].parents}
-        needed.update(SnapshotId(log) for one in live for log in history.pruned.get(one, ()))
-        there = self._format.ids_in(self._storage, TRANSACTIONS)
-        return [self._format.address(TRANSACTIONS, one) for one in sorted(needed - there)]
+        """Missing transaction logs of live snapshots. The first snapshot of a repository has no
+        log.
+        """
+        needed = {id for id in live if history.snapshots[id].parents}
+        needed.update(SnapshotId(log) for id in live for log in history.pruned.get(id, ()))
+        existing = self._format.ids_in(self._storage, TRANSACTIONS)
+        return [self._format.address(TRANSACTIONS, id) for id in sorted(needed - existing)]
 
     def _read(self, chunks: set[str], advance: Advance) -> list[str]:
-        """Those of some chunks that cannot be read."""
+        """Return those chunks which cannot be read."""
 
         def size(address: str) -> int | None:
             try:
@@ -128,6 +131,6 @@ class IcechunkExamination:
         ordered = sorted(chunks)
         with ThreadPoolExecutor(max(self._storage.at_once, 1)) as readers:
             sizes = list(readers.map(size, ordered))
-        for found in sizes:
-            advance(found or 0)
-        return [one for one, found in zip(ordered, sizes, strict=True) if found is None]
+        for length in sizes:
+            advance(length or 0)
+        return [chunk for chunk, length in zip(ordered, sizes, strict=True) if length is None]

@@ -1,9 +1,9 @@
-"""Predictions of what the library makes of a history when it is asked to expire snapshots.
+"""Predictions of the library's edit of a history when expiring snapshots.
 
-They share nothing with the library, so that one can be held to the other. In either spec a
-snapshot is expired that is older than the bound and has a parent; what loses its parent hangs on
-the first snapshot of its tree from then on. The specs differ in what becomes of expired tips: in
-spec 2 they stay where they are in the history of others, in spec 1 they are passed over there.
+They share no code with the library, so that each can be tested against the other. In both specs, a
+snapshot is expired if it is older than the bound and has a parent; a snapshot losing its parent is
+attached to the first snapshot of its tree. The specs differ in expired tips: spec 2 keeps them in
+the history of other refs, spec 1 bypasses them there.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from reclaim.stores.abilities import Expiration
 Parents = Sequence[tuple[int, ...]]
 
 RULES = frozenset(("older_than", "delete_expired_tags", "delete_expired_branches"))
-"""The rules and flags that the library can be asked for."""
+"""Rules and flags supported by the library."""
 
 
 def bound(expiration: Expiration) -> datetime:
-    """The instant before which a snapshot is expired."""
+    """Instant before which snapshots expire."""
     cutoff = expiration.policy.default.cutoff(expiration.now)
     assert cutoff is not None
     return cutoff
 
 
 def predict_edit(history: History, expiration: Expiration, *, spec: int) -> Edit:
-    """The edit that the library will make of a history."""
+    """Predict the library's edit of a history."""
     young = _young(history, expiration)
     if spec == 1:
         return _predict_in_files(history, young, expiration)
@@ -39,26 +39,31 @@ def predict_edit(history: History, expiration: Expiration, *, spec: int) -> Edit
 
 
 def leaving_repo(history: History, expiration: Expiration) -> frozenset[SnapshotId]:
-    """The snapshots that the library will take out of ``repo``, reached or not."""
+    """Snapshots to be removed from ``repo`` by the library, reachable or not."""
     stays = _staying_in_repo(history, _young(history, expiration), expiration)
     return frozenset(
-        snapshot.id for snapshot, there in zip(history.snapshots, stays, strict=True) if not there
+        snapshot.id
+        for snapshot, is_staying in zip(history.snapshots, stays, strict=True)
+        if not is_staying
     )
 
 
 def _young(history: History, expiration: Expiration) -> Sequence[bool]:
-    """Whether each snapshot is young. The library asks each for its time, and nobody for what
-    stands above it."""
+    """Whether each snapshot is young. The library compares the time of each snapshot alone, not of
+    its descendants.
+    """
     cutoff = bound(expiration)
     return [snapshot.written_at >= cutoff for snapshot in history.snapshots]
 
 
 def _predict_in_repo(history: History, young: Sequence[bool], expiration: Expiration) -> Edit:
-    """In spec 2 all snapshots are judged at once, those that nothing reaches as well."""
+    """In spec 2 all snapshots are judged at once, including unreachable snapshots."""
     stays = _staying_in_repo(history, young, expiration)
     origins = _origins(history)
     after = [
-        (origins[number],) if stays[number] and not all(stays[one] for one in above) else above
+        (origins[number],)
+        if stays[number] and not all(stays[parent] for parent in above)
+        else above
         for number, above in enumerate(history.parents)
     ]
     expired = {
@@ -80,14 +85,14 @@ def _staying_in_repo(
 
 
 def _predict_in_files(history: History, young: Sequence[bool], expiration: Expiration) -> Edit:
-    """In spec 1 each ref is gone through from its tip, tags first, and one snapshot is edited."""
+    """In spec 1 each ref is walked from its tip, tags first, and one snapshot per ref is edited."""
     after = list(history.parents)
     expired: set[Ref] = set()
     tips = dict(zip(history.refs, history.tips, strict=True))
     for ref in sorted(tips, key=lambda ref: (ref.kind is not RefKind.TAG, ref.name)):
         tip = tips[ref]
         if not young[tip]:
-            # Also at the first snapshot, other than in spec 2.
+            # Also at the first snapshot, unlike in spec 2.
             expired.add(ref)
         line = _line(after, tip)
         old = [number for number in line if not young[number]]
@@ -97,9 +102,9 @@ def _predict_in_files(history: History, young: Sequence[bool], expiration: Expir
             if old[-1] == tip:
                 continue
             raise Refused(
-                f"the first snapshot below {ref.name} is younger than some that are above it, and "
+                f"the first snapshot below {ref.name} is younger than some of its descendants, and "
                 "Icechunk's library cannot expire such a history",
-                hint="nothing was changed; choose a bound that is older than all of them, or "
+                hint="nothing was changed; choose a bound older than all of them, or "
                 "upgrade the repository to spec 2",
             )
         edited = next((number for number in reversed(line) if young[number]), tip)
@@ -109,7 +114,7 @@ def _predict_in_files(history: History, young: Sequence[bool], expiration: Expir
 
 
 def _line(parents: Parents, tip: int) -> list[int]:
-    """A snapshot and all its ancestors, which have one parent each."""
+    """A snapshot and all its ancestors, each with a single parent."""
     line = [tip]
     while above := parents[line[-1]]:
         line.append(above[0])
@@ -117,7 +122,7 @@ def _line(parents: Parents, tip: int) -> list[int]:
 
 
 def _origins(history: History) -> Sequence[int]:
-    """The first snapshot of the tree of each."""
+    """Root of the tree of each snapshot."""
     origins = list(range(len(history.parents)))
     for number in reversed(range(len(origins))):
         if above := history.parents[number]:
@@ -126,7 +131,7 @@ def _origins(history: History) -> Sequence[int]:
 
 
 def _is_asked(ref: Ref, expiration: Expiration) -> bool:
-    """Whether refs of a kind are to be deleted that are at expired snapshots."""
+    """Whether deletion of expired refs of this kind is requested."""
     if ref.kind is RefKind.TAG:
         return expiration.delete_expired_tags
     return expiration.delete_expired_branches
@@ -140,8 +145,10 @@ def _edit(
         for ref in history.refs
         if ref in expired and _is_asked(ref, expiration) and not ref.default
     )
-    left = [tip for ref, tip in zip(history.refs, history.tips, strict=True) if ref not in deleted]
-    reached = reachable(after, left)
+    remaining_tips = [
+        tip for ref, tip in zip(history.refs, history.tips, strict=True) if ref not in deleted
+    ]
+    reached = reachable(after, remaining_tips)
     return Edit(
         reparent={
             history.snapshots[number].id: ids(history, new)
@@ -149,7 +156,9 @@ def _edit(
             if new != history.parents[number]
         },
         delete_refs=deleted,
-        unreachable=ids(history, (number for number, there in enumerate(reached) if not there)),
+        unreachable=ids(
+            history, (number for number, is_reached in enumerate(reached) if not is_reached)
+        ),
         touched_bases=(),
         expired_tips=tuple(ref for ref in history.refs if ref in expired),
         kept_bases={},

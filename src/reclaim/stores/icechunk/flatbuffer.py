@@ -1,8 +1,7 @@
-"""FlatBuffers, as far as Icechunk uses them: tables one by one, and columns of many tables at once.
+"""FlatBuffers, as used by Icechunk: single tables, and columns of many tables.
 
-Every position is checked before it is read, so that bytes which point anywhere else are
-``Damaged``. A slot that is not known is an ``UnknownSlot``: a later version of the format may keep
-something there that is needed.
+Every position is checked before it is read: bytes pointing outside the buffer are ``Damaged``. An
+unknown slot is an ``UnknownSlot``: a later version of the format may store needed data there.
 """
 
 from __future__ import annotations
@@ -18,25 +17,25 @@ IDENTIFIER = b"Ichk"
 _IDENTIFIER_AT = 4
 
 _FEW = 8
-"""So many lists of slots are told apart one after the other; more of them are sorted."""
+"""Maximum number of distinct lists of slots compared in a loop; more are sorted."""
 
 _MANY = 100
-"""From so many tables on, a value that all of them have is not written down for each."""
+"""Minimum number of tables for broadcasting a common value."""
 
 Positions = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 
 class Damaged(ValueError):
-    """Bytes that are not what they must be."""
+    """Invalid bytes."""
 
 
 class UnknownSlot(ValueError):
-    """A field that no known version of the format has."""
+    """A field missing in all known versions of the format."""
 
 
 class FlatBuffer:
-    """The bytes of one FlatBuffer."""
+    """Bytes of a FlatBuffer."""
 
     def __init__(self, data: bytes) -> None:
         if data[_IDENTIFIER_AT : _IDENTIFIER_AT + len(IDENTIFIER)] != IDENTIFIER:
@@ -50,31 +49,31 @@ class FlatBuffer:
 
     def number(self, layout: str, position: int) -> int:
         if position < 0 or position + struct.calcsize(layout) > self.size:
-            raise Damaged("something in it points outside of it")
-        found: int = struct.unpack_from(layout, self.data, position)[0]
-        return found
+            raise Damaged("an offset points outside the file")
+        value: int = struct.unpack_from(layout, self.data, position)[0]
+        return value
 
     def gather(self, positions: Positions, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The values that begin at some positions, of which none need be aligned."""
+        """Values at the given positions, which need not be aligned."""
         kind = np.dtype(dtype)
         room = self.size - kind.itemsize + 1
         if not len(positions):
             return np.empty(0, kind)
         if positions.min() < 0 or positions.max() >= room:
-            raise Damaged("something in it points outside of it")
+            raise Damaged("an offset points outside the file")
         everywhere = np.ndarray((room,), kind, buffer=self.data, strides=(1,))
         return everywhere[positions]
 
     def vector(self, position: int, item_bytes: int) -> tuple[int, int]:
-        """Where the items of a vector begin, and how many there are."""
+        """Position of the first item of a vector, and the number of items."""
         length = self.number("<I", position)
         first = position + 4
         if first + length * item_bytes > self.size:
-            raise Damaged("a list in it is longer than the file")
+            raise Damaged("a list is longer than the file")
         return first, length
 
     def targets(self, position: int) -> Positions:
-        """The positions of the tables or texts in a vector of them."""
+        """Positions of the tables or texts in a vector."""
         first, length = self.vector(position, 4)
         offsets = np.frombuffer(self.data, "<u4", length, first).astype(np.int64)
         return offsets + np.arange(first, first + 4 * length, 4, dtype=np.int64)
@@ -85,7 +84,7 @@ class FlatBuffer:
 
 
 class FlatTable:
-    """One table. What is absent has the value that it is given as default."""
+    """A single table. Absent fields have the given default."""
 
     def __init__(self, buffer: FlatBuffer, position: int) -> None:
         self.buffer = buffer
@@ -94,24 +93,24 @@ class FlatTable:
         self._slots_size = buffer.number("<H", self._slots)
         self._size = buffer.number("<H", self._slots + 2)
         if self._slots_size < 4 or position + self._size > buffer.size:
-            raise Damaged("a table in it is cut off")
+            raise Damaged("a table is cut off")
 
     def check_slots(self, known: int, *, empty: Sequence[int] = ()) -> None:
-        """Refuse slots beyond the known ones, and bytes in those that must be empty."""
+        """Refuse unknown slots, and bytes in slots required to be empty."""
         for slot in range(known, (self._slots_size - 4) // 2):
             if self._field(slot, 1):
-                raise UnknownSlot(f"a table in it has a field that is not known ({slot})")
+                raise UnknownSlot(f"a table has an unknown field ({slot})")
         for slot in empty:
             at = self.target(slot)
             if at and self.buffer.vector(at, 1)[1]:
-                raise UnknownSlot(f"a table in it uses a field that is reserved ({slot})")
+                raise UnknownSlot(f"a table uses a reserved field ({slot})")
 
     def number(self, slot: int, layout: str, default: int = 0) -> int:
         at = self._field(slot, struct.calcsize(layout))
         return self.buffer.number(layout, at) if at else default
 
     def fixed(self, slot: int, size: int) -> bytes | None:
-        """Bytes that are in the table itself, such as an id."""
+        """Bytes stored in the table itself, such as an id."""
         at = self._field(slot, size)
         return self.buffer.data[at : at + size] if at else None
 
@@ -124,7 +123,7 @@ class FlatTable:
         return FlatTable(self.buffer, at) if at else None
 
     def targets(self, slot: int) -> Positions:
-        """The positions of the tables or texts in a vector of them; none if it is absent."""
+        """Positions of the tables or texts in a vector; empty if absent."""
         at = self.target(slot)
         return self.buffer.targets(at) if at else np.empty(0, np.int64)
 
@@ -133,7 +132,7 @@ class FlatTable:
             yield FlatTable(self.buffer, position)
 
     def items(self, slot: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        """The items of a vector of numbers or of structs, without a copy."""
+        """Items of a vector of numbers or structs, without a copy."""
         at, kind = self.target(slot), np.dtype(dtype)
         if not at:
             return np.empty(0, kind)
@@ -141,7 +140,7 @@ class FlatTable:
         return np.frombuffer(self.buffer.data, kind, length, first)
 
     def offset(self, slot: int, size: int) -> int:
-        """Where the value of a slot is, from the beginning of the table; 0 if it is absent."""
+        """Offset of a slot's value from the beginning of the table; 0 if absent."""
         entry = 4 + 2 * slot
         if entry + 2 > self._slots_size:
             return 0
@@ -149,7 +148,7 @@ class FlatTable:
         if not offset:
             return 0
         if offset + size > self._size:
-            raise Damaged("a table in it is cut off")
+            raise Damaged("a table is cut off")
         return offset
 
     def _field(self, slot: int, size: int) -> int:
@@ -157,16 +156,16 @@ class FlatTable:
         return self.position + offset if offset else 0
 
     def target(self, slot: int) -> int:
-        """The position that a slot points at; 0 if it is absent."""
+        """Target position of a slot; 0 if absent."""
         at = self._field(slot, 4)
         return at + self.buffer.number("<I", at) if at else 0
 
 
 class Tables:
-    """Many tables of one kind, as columns. There is no loop over them.
+    """Many tables of one kind, as columns, without a loop.
 
-    Tables with the same fields share their list of slots, so that there are few of these: what is
-    in them is read once for each list, and looked up for each table.
+    Tables with the same fields share their list of slots. These lists are few: each is read once,
+    and looked up for each table.
     """
 
     def __init__(self, buffer: FlatBuffer, positions: Positions) -> None:
@@ -178,65 +177,65 @@ class Tables:
         if len(positions) and (
             self._slots_size.min() < 4 or (positions + self._each(self._size)).max() > buffer.size
         ):
-            raise Damaged("a table in it is cut off")
+            raise Damaged("a table is cut off")
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def check_slots(self, known: int, *, empty: Sequence[int] = ()) -> None:
-        """Refuse slots beyond the known ones, and bytes in those that must be empty."""
+        """Refuse unknown slots, and bytes in slots required to be empty."""
         if not len(self):
             return
         for slot in range(known, (int(self._slots_size.max()) - 4) // 2):
             if self._offsets(slot, 1).any():
-                raise UnknownSlot(f"a table in it has a field that is not known ({slot})")
+                raise UnknownSlot(f"a table has an unknown field ({slot})")
         for slot in empty:
             if not self._offsets(slot, 1).any():
                 continue
-            there = self.has(slot)
-            if self.buffer.gather(self.targets(slot, there), "<u4").any():
-                raise UnknownSlot(f"a table in it uses a field that is reserved ({slot})")
+            present = self.has(slot)
+            if self.buffer.gather(self.targets(slot, present), "<u4").any():
+                raise UnknownSlot(f"a table uses a reserved field ({slot})")
 
     def has(self, slot: int) -> Flags:
         """Whether each table has a slot."""
-        there: Flags = self._each(self._offsets(slot, 1) != 0)
-        return there
+        present: Flags = self._each(self._offsets(slot, 1) != 0)
+        return present
 
     def numbers(self, slot: int, dtype: npt.DTypeLike, default: int = 0) -> npt.NDArray[Any]:
-        """The value of a slot of each table."""
+        """Value of a slot in each table."""
         kind = np.dtype(dtype)
-        there = self.has(slot)
-        if there.all():
+        present = self.has(slot)
+        if present.all():
             return self.buffer.gather(self._fields(slot, kind.itemsize), kind)
         values = np.full(len(self), default, kind)
-        values[there] = self.buffer.gather(self._fields(slot, kind.itemsize, there), kind)
+        values[present] = self.buffer.gather(self._fields(slot, kind.itemsize, present), kind)
         return values
 
-    def fixed(self, slot: int, size: int, there: Flags) -> npt.NDArray[np.uint8]:
-        """The bytes in some of the tables, which must have them, one row for each."""
-        at = self._fields(slot, size, there)
-        found = self.buffer.gather(at, f"V{size}")
-        return found.view(np.uint8).reshape(len(at), size)
+    def fixed(self, slot: int, size: int, present: Flags) -> npt.NDArray[np.uint8]:
+        """Bytes of a slot in some tables, one row each; the slot must be present."""
+        at = self._fields(slot, size, present)
+        rows = self.buffer.gather(at, f"V{size}")
+        return rows.view(np.uint8).reshape(len(at), size)
 
-    def targets(self, slot: int, there: Flags) -> Positions:
-        """The position that a slot of some of the tables points at."""
-        at = self._fields(slot, 4, there)
+    def targets(self, slot: int, present: Flags) -> Positions:
+        """Target positions of a slot in some tables."""
+        at = self._fields(slot, 4, present)
         pointed: Positions = at + self.buffer.gather(at, "<u4")
         return pointed
 
-    def _fields(self, slot: int, size: int, there: Flags | None = None) -> Positions:
-        """Where the value of a slot is in each of some tables, which must have it."""
+    def _fields(self, slot: int, size: int, present: Flags | None = None) -> Positions:
+        """Positions of a slot's value in some tables; the slot must be present."""
         offsets = self._each(self._offsets(slot, size))
         positions = self.positions
-        if there is not None and not there.all():
-            offsets, positions = offsets[there], positions[there]
+        if present is not None and not present.all():
+            offsets, positions = offsets[present], positions[present]
         if not offsets.all():
-            raise Damaged("a table in it lacks a field")
+            raise Damaged("a table lacks a field")
         fields: Positions = positions + offsets
         return fields
 
     def _offsets(self, slot: int, size: int) -> Positions:
-        """Where the value of a slot is in a table, by each list of slots; 0 where it is absent."""
+        """Offset of a slot's value, by list of slots; 0 where absent."""
         entry = 4 + 2 * slot
         if len(self._slots) == 1:
             return np.array([self._only_offset(entry, size)], np.int64)
@@ -244,20 +243,20 @@ class Tables:
         offsets = np.zeros(len(self._slots), np.int64)
         offsets[listed] = self.buffer.gather(self._slots[listed] + entry, "<u2")
         if (offsets + size > self._size)[offsets != 0].any():
-            raise Damaged("a table in it is cut off")
+            raise Damaged("a table is cut off")
         return offsets
 
     def _only_offset(self, entry: int, size: int) -> int:
-        """The same where there is one list of slots, as in most small files: without a column."""
+        """Offset for a single list of slots, as in most small files: without a column."""
         if int(self._slots_size[0]) < entry + 2:
             return 0
         offset = self.buffer.number("<H", int(self._slots[0]) + entry)
         if offset and offset + size > int(self._size[0]):
-            raise Damaged("a table in it is cut off")
+            raise Damaged("a table is cut off")
         return offset
 
     def _each(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """The value of each table, from those of the lists of slots."""
+        """Expand values of the lists of slots to all tables."""
         if len(values) == 1 and len(self) < _MANY:
             return np.full(len(self), values[0])
         if len(values) and (values == values[0]).all():
@@ -266,7 +265,7 @@ class Tables:
 
 
 def _distinct(positions: Positions) -> tuple[Positions, npt.NDArray[np.intp]]:
-    """Positions, each once; and for every one given which of these it is."""
+    """Distinct positions, and for every given position the index of its distinct position."""
     which = np.zeros(len(positions), np.intp)
     distinct = positions[:1].tolist()
     others = np.flatnonzero(positions != positions[:1])

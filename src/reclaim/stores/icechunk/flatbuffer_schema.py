@@ -1,7 +1,7 @@
-"""Schemas of FlatBuffers, and their values: read whole, changed, and written whole again.
+"""Schemas of FlatBuffers, and their values: read completely, changed, and written completely.
 
-A table is a dictionary of the slots that are there. What a schema does not have is an
-``UnknownSlot``, so that nothing can be lost on the way from one file to the next.
+A table is a dictionary of its present slots. A slot missing in the schema is an ``UnknownSlot``, so
+no data is lost between reading and writing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from reclaim.stores.icechunk.flatbuffer import (
 )
 
 Values = dict[int, Any]
-"""The values of a table, by slot."""
+"""Values of a table, by slot."""
 
 _FLAGS = {
     "<B": numbers.Uint8Flags,
@@ -30,19 +30,19 @@ _FLAGS = {
     "<i": numbers.Int32Flags,
     "<Q": numbers.Uint64Flags,
 }
-"""The numbers of the builder, by the layout that ``struct`` has for them."""
+"""Number types of the builder, by ``struct`` layout."""
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number, by the layout that ``struct`` has for it."""
+    """A number, by its ``struct`` layout."""
 
     layout: str
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """So many bytes in the table itself, such as an id."""
+    """Bytes of a fixed size stored in the table itself, such as an id."""
 
     size: int
 
@@ -54,7 +54,7 @@ class String:
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """A list of items of a fixed size, taken as they are."""
+    """A list of items of a fixed size, copied unchanged."""
 
     item_size: int = 1
 
@@ -68,14 +68,14 @@ class Many:
 
 @dataclass(frozen=True, slots=True)
 class Union:
-    """A table of one of several kinds; the slot before it has the number of the kind."""
+    """A table of one of several kinds; the preceding slot has the number of the kind."""
 
     kinds: Mapping[int, TableSchema]
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """The slots of a table."""
+    """Slots of a table."""
 
     slots: Mapping[int, Kind]
 
@@ -106,7 +106,7 @@ def _read_table(table: FlatTable, schema: TableSchema) -> Values:
 
 
 def _read_target(buffer: FlatBuffer, position: int, kind: Kind, before: Any) -> Any:
-    """Read a value that a table points at, from its position."""
+    """Read a value from its target position."""
     match kind:
         case String():
             return buffer.text(position)
@@ -117,7 +117,7 @@ def _read_target(buffer: FlatBuffer, position: int, kind: Kind, before: Any) -> 
             return [_read_target(buffer, at, item, 0) for at in buffer.targets(position).tolist()]
         case Union(kinds):
             if before not in kinds:
-                raise UnknownSlot(f"a table in it is of a kind that is not known: {before}")
+                raise UnknownSlot(f"a table has an unknown kind: {before}")
             return _read_table(FlatTable(buffer, position), kinds[before])
         case TableSchema():
             return _read_table(FlatTable(buffer, position), kind)
@@ -125,14 +125,14 @@ def _read_target(buffer: FlatBuffer, position: int, kind: Kind, before: Any) -> 
 
 
 def write_values(values: Values, schema: TableSchema) -> bytes:
-    """A FlatBuffer with some values."""
+    """Encode values as a FlatBuffer."""
     builder = Builder()
     builder.Finish(_write_table(builder, values, schema), IDENTIFIER)
     return bytes(builder.Output())
 
 
 def _write_table(builder: Builder, values: Values, schema: TableSchema) -> int:
-    """Write a table after everything that it points at; its offset."""
+    """Write a table after all its targets; return its offset."""
     offsets = {
         slot: _write_target(builder, value, schema.slots[slot], values.get(slot - 1, 0))
         for slot, value in values.items()
@@ -153,7 +153,7 @@ def _write_table(builder: Builder, values: Values, schema: TableSchema) -> int:
 
 
 def _write_target(builder: Builder, value: Any, kind: Kind, before: Any) -> int:
-    """Write a value that a table points at; its offset."""
+    """Write the target of a slot; return its offset."""
     offset: int
     match kind:
         case String():
@@ -163,7 +163,7 @@ def _write_target(builder: Builder, value: Any, kind: Kind, before: Any) -> int:
             _write_bytes(builder, value)
             offset = builder.EndVector()
         case Many(item):
-            targets = [_write_target(builder, each, item, 0) for each in value]
+            targets = [_write_target(builder, element, item, 0) for element in value]
             builder.StartVector(4, len(targets), 4)
             for target in reversed(targets):
                 builder.PrependUOffsetTRelative(target)
@@ -178,7 +178,7 @@ def _write_target(builder: Builder, value: Any, kind: Kind, before: Any) -> int:
 
 
 def _write_bytes(builder: Builder, value: bytes) -> None:
-    """Write bytes as they are, at the place where the builder is."""
+    """Write bytes unchanged, at the builder's position."""
     builder.Prep(1, len(value))
     builder.Pad(len(value))
     builder.Bytes[builder.Head() : builder.Head() + len(value)] = value

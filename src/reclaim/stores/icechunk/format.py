@@ -1,4 +1,4 @@
-"""The objects of a repository and how they are read; what goes to the executors."""
+"""Objects of a repository and their decoding; sent to the executors."""
 
 from __future__ import annotations
 
@@ -41,27 +41,28 @@ from reclaim.stores.sidecar.records import FILE as RUN_FILE
 
 SNAPSHOT, TRANSACTION, MANIFEST, CHUNK = "snapshot", "transaction log", "manifest", "chunk"
 BACKUP, OLD_BACKUP = "backup", "old backup"
-"""A ``repo`` that was replaced. The operations log needs some of them; the others are collected if
-somebody asked for that, and only then do they count as old."""
+"""Kinds of copies of replaced ``repo`` files. The operations log needs some of them. Others are
+collected only on request, and only then count as old.
+"""
 RUN, UNKNOWN = "run", "unknown"
 
 PIECES = {CHUNKS: 64, MANIFESTS: 8, TRANSACTIONS: 8, SNAPSHOTS: 8}
-"""How many key ranges each flat folder is cut into."""
+"""Number of key ranges of each flat folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class IcechunkFormat(SurveysContainers):
-    """The files of a repository. The root is the folder above it.
+    """Files of a repository. The root is its parent folder.
 
-    In ``spec`` 1 the history is in the snapshots, and a survey reads them. Backups are listed only
-    if somebody asked for ``backups`` to be collected.
+    In ``spec`` 1 the history is stored in the snapshots, and a survey reads them. Backups are
+    listed only if ``backups`` are to be collected.
     """
 
     name: str
     spec: int
     backups: bool = False
 
-    ours: ClassVar[str] = OURS
+    own_folder: ClassVar[str] = OURS
 
     @property
     def prefix(self) -> str:
@@ -69,7 +70,7 @@ class IcechunkFormat(SurveysContainers):
 
     @property
     def order(self) -> Sequence[str]:
-        # The library's own: what a crash leaves is listed by nothing, and goes with the next run.
+        # The library's own order: leftovers of a crash are unlisted, and deleted by the next run.
         return SNAPSHOT, TRANSACTION, MANIFEST, CHUNK, OLD_BACKUP, WORK, RECORD
 
     @property
@@ -78,20 +79,20 @@ class IcechunkFormat(SurveysContainers):
 
     @property
     def has_paths(self) -> bool:
-        # Refs have coordinates in an array; people know them by their chunks.
+        # Refs have coordinates in an array, not paths.
         return False
 
     def address(self, folder: str, id: str) -> str:
         return f"{self.prefix}{folder}/{id}"
 
     def ids_in(self, storage: Storage, folder: str) -> set[str]:
-        """The ids of the objects in a folder; what lies further below it is none of them."""
+        """Ids of the objects directly in a folder."""
         path = f"{self.prefix}{folder}"
-        found = (one.address.removeprefix(f"{path}/") for one in storage.list(path))
-        return {name for name in found if is_id(name)}
+        names = (stored.address.removeprefix(f"{path}/") for stored in storage.list(path))
+        return {name for name in names if is_id(name)}
 
     def containers_of(self, snapshot: str) -> dict[str, str]:
-        """The containers that a snapshot names itself, by kind."""
+        """Containers named by a snapshot itself, by kind."""
         return {
             SNAPSHOT: self.address(SNAPSHOTS, snapshot),
             TRANSACTION: self.address(TRANSACTIONS, snapshot),
@@ -106,7 +107,7 @@ class IcechunkFormat(SurveysContainers):
         yield from map(KeyRange, runs)
 
     def ranges_of(self, folder: str) -> Iterator[KeyRange]:
-        """The key ranges of one of the folders with random names."""
+        """Key ranges of a folder with random names."""
         return spread(f"{self.prefix}{folder}", ALPHABET, PIECES[folder])
 
     @property
@@ -120,12 +121,12 @@ class IcechunkFormat(SurveysContainers):
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         inside = pc.starts_with(addresses, self.prefix)
-        # Counted in characters, and no pattern: the folder may have any name.
+        # By length instead of a pattern: the folder may have any name.
         below = pc.utf8_slice_codeunits(addresses, len(self.prefix))
 
         def like(folder: str, pattern: str) -> pa.Array:
             begins = pc.and_(inside, pc.starts_with(below, f"{folder}/"))
-            # Mostly all of them are in one folder, and patterns of the others need not be tried.
+            # Usually all addresses are in a single folder; skip the patterns of the others.
             if not pc.any(begins).as_py():
                 return begins
             return pc.and_(begins, pc.match_substring_regex(below, f"^{folder}/{pattern}$"))
@@ -154,18 +155,20 @@ class IcechunkFormat(SurveysContainers):
     # Containers
 
     def containers(self, storage: ReadsBytes, address: str) -> pa.Table:
-        """The manifests of a snapshot, each with its size as the detail."""
+        """Manifests of a snapshot, each with its size as the detail."""
         return self._manifests([read_snapshot(storage, address)])
 
     def _manifests(self, snapshots: Sequence[SnapshotFile]) -> pa.Table:
-        """The manifests of some snapshots, one after the other."""
+        """Concatenated manifests of some snapshots."""
         lists = [NO_MANIFESTS, *(snapshot.manifests for snapshot in snapshots)]
         rows = sum(map(len, lists))
         columns = (
-            names(np.concatenate([each.ids for each in lists]), f"{self.prefix}{MANIFESTS}/"),
+            names(
+                np.concatenate([manifests.ids for manifests in lists]), f"{self.prefix}{MANIFESTS}/"
+            ),
             pa.repeat(pa.scalar(MANIFEST, pa.string()), rows),
-            pa.array(np.concatenate([each.sizes for each in lists])).cast(pa.string()),
-            pa.array(np.concatenate([each.refs for each in lists])).cast(pa.int64()),
+            pa.array(np.concatenate([manifests.sizes for manifests in lists])).cast(pa.string()),
+            pa.array(np.concatenate([manifests.refs for manifests in lists])).cast(pa.int64()),
             pa.repeat(pa.scalar(0, pa.int32()), rows),
         )
         return pa.table(columns, schema=CONTAINERS)
@@ -199,7 +202,7 @@ class IcechunkFormat(SurveysContainers):
         *,
         paths: bool,  # noqa: ARG002
     ) -> pa.Table:
-        """The chunks of a manifest that are objects, one for each native ref. None has a path."""
+        """Chunks of a manifest stored as objects, one row for each native ref, without paths."""
         address = container["address"]
         data = _get(storage, address)
         manifest = decode_manifest(data, address)
@@ -208,11 +211,11 @@ class IcechunkFormat(SurveysContainers):
             "size": (container["detail"], str(len(data))),
             "number of refs": (container["entries"], manifest.refs),
         }
-        for what, (wanted, found) in expected.items():
-            if wanted != found:
+        for field, (wanted, actual) in expected.items():
+            if wanted != actual:
                 raise Corrupt(
-                    f"the manifest {address} has another {what} than its snapshot says: "
-                    f"{found}, not {wanted}",
+                    f"the manifest {address} differs from its snapshot in {field}: "
+                    f"{actual}, not {wanted}",
                     hint="restore it from a backup; nothing was deleted",
                 )
         addresses = names(manifest.chunks, f"{self.prefix}{CHUNKS}/")
@@ -224,15 +227,15 @@ class IcechunkFormat(SurveysContainers):
         return keys.prefix == f"{self.prefix}{SNAPSHOTS}"
 
     def survey(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
-        """The objects in the folder of snapshots; in spec 1 they are read as well."""
+        """Objects in the folder of snapshots; in spec 1 they are read as well."""
         listed, folder = survey.listed(storage, ranges), f"{self.prefix}{SNAPSHOTS}"
         if self.spec == 1:
-            # What goes while it is listed was not there.
+            # Objects deleted during the listing are omitted.
             return survey.read(storage, listed, folder, vanished=None, latest_spec=1)
         return survey.by_name(listed, folder)
 
     def survey_commits(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
-        """The same, where nobody wants to know what snapshots need."""
+        """Survey of the history alone, without the dependencies of snapshots."""
         listed, folder = survey.listed(storage, ranges), f"{self.prefix}{SNAPSHOTS}"
         if self.spec == 1:
             return survey.read_commits(storage, listed, folder)
@@ -251,19 +254,19 @@ class IcechunkFormat(SurveysContainers):
             yield rows, self._owned(files)
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
-        """Some snapshots, read in either spec."""
-        there, gone = survey.heads(storage, addresses)
-        missing, folder = "it is not there", f"{self.prefix}{SNAPSHOTS}"
+        """The given snapshots, read in either spec."""
+        existing, gone = survey.heads(storage, addresses)
+        missing, folder = "it is missing", f"{self.prefix}{SNAPSHOTS}"
         return pa.concat_tables(
             [
-                survey.read(storage, there, folder, vanished=missing),
+                survey.read(storage, existing, folder, vanished=missing),
                 survey.faulty(gone, folder, missing),
             ]
         )
 
 
 def read_snapshot(storage: ReadsBytes, address: str) -> SnapshotFile:
-    """A snapshot that must be there."""
+    """Read a snapshot; raise an error if it is missing."""
     snapshot = decode_snapshot(_get(storage, address), address)
     survey.check_name(snapshot, address)
     return snapshot

@@ -1,7 +1,7 @@
-"""A repository whose lock is held; and one of spec 1, where nothing can keep a writer from a
-snapshot: the margins and a second look protect it.
+"""A repository under its lock, and the handle for spec 1, where new references to a snapshot cannot
+be prevented: margins and a second observation protect it.
 
-Lists beside the repository say what is condemned. See ``held_repo`` for spec 2.
+Lists beside the repository record condemned snapshots. See ``held_repo`` for spec 2.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from reclaim.urls import url_of
 
 
 class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
-    """The handle of a repository under its lock, in either spec."""
+    """Handle of a repository under its lock, in either spec."""
 
     def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: IcechunkObserver) -> None:
         super().__init__(lock, sidecar.lists, sidecar.records, sidecar.leases)
@@ -48,11 +48,11 @@ class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
         return self._observer.format
 
     def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
-        # It may have become read-only or been upgraded since it was planned.
+        # It may have become read-only or been upgraded since the plan.
         self._observer.check()
         leased = {lease.snapshot for lease in self._leases.valid(self._observer.clock.now())}
         named = {ref.snapshot for ref in self._refs()} | leased
-        free = {one: rule for one, rule in rules.items() if one not in named}
+        free = {id: rule for id, rule in rules.items() if id not in named}
         super().condemn(free)
         return len(free)
 
@@ -62,7 +62,7 @@ class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
 
     def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
         return {
-            one: {SNAPSHOT: self._format.address(SNAPSHOTS, one)} for one in self._left_by_others()
+            id: {SNAPSHOT: self._format.address(SNAPSHOTS, id)} for id in self._left_by_others()
         }
 
     # History
@@ -89,57 +89,58 @@ class HeldIcechunk(HeldSidecar, HeldBackups, HeldExpiration, HeldQuarantine):
         )
 
     def _flush(self, addresses: Sequence[str]) -> None:
-        """See to it that what the library wrote is still there after a power cut: what it released
-        may be deleted next."""
+        """Make the library's writes durable: snapshots released by them may be deleted next."""
         self._observer.storage.flush(addresses)
 
     def hold_released(
         self, run_id: str, ids: Collection[SnapshotId], until: datetime
     ) -> Collection[SnapshotId]:
         listed = self._listed()
-        there = [one for one in self._those_there(ids) if one not in listed]
-        self._leases.hold_returned(there, run_id, until)
-        return there
+        existing = [id for id in self._existing(ids) if id not in listed]
+        self._leases.hold_returned(existing, run_id, until)
+        return existing
 
     @abstractmethod
-    def _those_there(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]: ...
+    def _existing(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]: ...
 
     def _listed(self) -> set[SnapshotId]:
-        """The snapshots that are on some list."""
+        """Snapshots on any list."""
         return {
-            one
+            id
             for lists in self._lists.all().values()
             for condemned in lists.values()
-            for one in condemned
+            for id in condemned
         }
 
-    # The way back
+    # Undo
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        """Bring snapshots back. They are held for the rest of the run's window: the rules that took
-        them out would do so again."""
+        """Restore snapshots. They are held for the rest of the run's quarantine: the same rules
+        would expire them again.
+        """
         run = self._records.find(run_id)
-        back = [one for one in self._lists.taken_by(run_id) if one in set(whole)]
+        back = [id for id in self._lists.taken_by(run_id) if id in set(whole)]
         until = run.quarantine.until if run and run.quarantine else None
         self._leases.hold_returned(back, run_id, until)
         restored = super().restore(run_id, whole, complete=complete)
-        left = self._left_of_edit(run_id, run)
-        return replace(restored, left=(*restored.left, *left))
+        not_reverted = self._left_of_edit(run_id, run)
+        return replace(restored, left=(*restored.left, *not_reverted))
 
     def _has_edited(self, run_id: str, run: RunRecord | None) -> bool:  # noqa: ARG002
         return run is not None and run.edit.by_library
 
     @abstractmethod
     def _left_of_edit(self, run_id: str, run: RunRecord | None) -> Sequence[str]:
-        """The parts of the run's edit of the history that could not be taken back, in sentences."""
+        """Parts of the run's edit of the history which were not reverted, in sentences."""
 
 
 class HeldFiles(HeldIcechunk):
-    """The handle of a repository of spec 1."""
+    """Handle of a repository of spec 1."""
 
     def release(self, ids: Collection[SnapshotId]) -> None:
-        """Release snapshots, also those that were condemned for good and that a ref reaches: no
-        writer reads the lists."""
+        """Release snapshots, including condemned snapshots reached by a ref: writers do not read
+        the lists.
+        """
         self._release(ids, self._observer.last_reached)
 
     def free_kinds(self, kinds: Collection[str]) -> None:
@@ -153,26 +154,26 @@ class HeldFiles(HeldIcechunk):
 
     def expire_by_library(self, expiration: Expiration, seen: HistorySeen) -> bool:
         load_library()
-        # There is nothing that compares and edits at once.
+        # Comparison and edit cannot be atomic.
         self._observer.check()
         if not self._are_refs_as_seen(seen):
             return False
         history = build(seen.snapshots, seen.refs)
         edited = predict_edit(history, expiration, spec=self._format.spec).reparent
         self._ask_library(expiration)
-        self._flush([self._format.address(SNAPSHOTS, one) for one in edited])
+        self._flush([self._format.address(SNAPSHOTS, id) for id in edited])
         return True
 
     def _refs(self) -> Sequence[Ref]:
         return histories.read_refs(self._observer.storage, self._format.prefix)
 
-    def _those_there(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
-        return [one for one in ids if self._observer.is_there(one)]
+    def _existing(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
+        return [id for id in ids if self._observer.is_there(id)]
 
     def _left_of_edit(self, run_id: str, run: RunRecord | None) -> Sequence[str]:
         if not self._has_edited(run_id, run):
             return ()
         return (
-            "the history, which Icechunk's library edited; leases hold what came back, make a "
-            "branch or a tag there",
+            "the history, which Icechunk's library edited; leases hold the restored snapshots: "
+            "create a branch or a tag there",
         )

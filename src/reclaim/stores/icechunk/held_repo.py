@@ -1,9 +1,9 @@
 """A repository of spec 2 whose lock is held.
 
-``repo`` follows the lists: what is condemned is taken out of it, so that nobody can refer to it any
-more, and put back if it is released. What the library takes out when it expires snapshots is
-written down before, and comes back unless the run condemns it. Edits of the history, by us or by
-the library, are recorded and can be taken back.
+``repo`` follows the lists: condemned snapshots are removed from it, which prevents new references,
+and put back when released. Snapshots expired by the library are recorded before, and put back
+unless the run condemns them. Edits of the history, by Reclaim or by the library, are recorded and
+can be reverted.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
 
-NOT_WRITTEN_DOWN = (
-    f"what `repo` had of it is not in {FILE} beside the repository any more; restore that file "
+NO_RECORD = (
+    f"its former entry in `repo` is missing in {FILE} beside the repository; restore that file "
     "from a backup"
 )
 
 
 class HeldRepo(HeldIcechunk, EditsHistory):
-    """The handle of a repository of spec 2."""
+    """Handle of a repository of spec 2."""
 
     def __init__(self, lock: SidecarLock, sidecar: Sidecar, observer: IcechunkObserver) -> None:
         super().__init__(lock, sidecar, observer)
@@ -50,26 +50,26 @@ class HeldRepo(HeldIcechunk, EditsHistory):
             observer.storage, observer.format, observer.withdrawn, observer.clock
         )
         self._left: Sequence[str] = ()
-        """The parts of an edit that could not be taken back."""
+        """Parts of an edit which were not reverted."""
 
     def begin(self) -> None:
-        """Put back what runs that died had taken out, and take back their edits."""
+        """Put back snapshots removed by dead runs, and revert the edits of such runs."""
         super().begin()
         self._follow_lists()
         for run_id, record in self._observer.unfinished_edits().items():
             if run_id == self.lock.run_id:
                 continue
-            left = self._take_back(record).left
+            not_reverted = self._take_back(record).left
             if (run := self._records.find(run_id)) is not None:
-                self.finish(run.rolled_back(tuple(left)))
-            if not left:
+                self.finish(run.rolled_back(tuple(not_reverted)))
+            if not not_reverted:
                 self._edits.remove(run_id)
         for run_id in self._observer.ended_edits():
             self._edits.remove(run_id)
 
     def condemn(self, rules: Mapping[SnapshotId, str]) -> int:
         super().condemn(rules)
-        # A ref may have been made there before it was taken out.
+        # A ref may have been created before the removal.
         kept = self._follow_lists() & rules.keys()
         if kept:
             super().release(kept)
@@ -78,15 +78,15 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         return len(rules.keys() & condemned.keys())
 
     def promote(self) -> int:
-        """Make what is provisional terminal, if ``repo`` still does not list it.
+        """Make provisional states terminal, if ``repo`` still does not list those snapshots.
 
-        On a disk a writer may have put an older ``repo`` in its place.
+        On a disk a writer may have replaced ``repo`` with an older version.
         """
         run = self._working()
         back = self._follow_lists() & self._lists.of(run, Condemnation.PROVISIONAL).keys()
         if back:
             raise Conflict(
-                f"something refers to the snapshot {min(back)} again, which was to be removed",
+                f"the snapshot {min(back)}, which was to be removed, is referenced again",
                 hint="nothing was deleted; apply the plan again",
             )
         return super().promote()
@@ -111,7 +111,7 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         return super().forget(run_id)
 
     def free_kinds(self, kinds: Collection[str]) -> None:
-        """Let the operations log need no backup that it names, if such are to go."""
+        """Free backups of kinds to be deleted from the operations log."""
         self._working()
         if OLD_BACKUP in kinds:
             self._observer.check()
@@ -134,7 +134,7 @@ class HeldRepo(HeldIcechunk, EditsHistory):
 
         earlier = self._edits.read(run)
         is_edited = self._editor.edit(
-            {one: parents[0] if parents else None for one, parents in reparent.items()},
+            {id: parents[0] if parents else None for id, parents in reparent.items()},
             {(ref.kind, ref.name) for ref in delete_refs},
             is_as_seen,
             lambda record: self._edits.write(run, record.after(earlier)),
@@ -151,25 +151,25 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         self._observer.check()
         load_library()
         history = build(*_of_repo(self._observer.read_repo()))
-        # The library compares and swaps on its own, but not with what was decided on.
+        # The library's compare and swap does not compare with the history in ``seen``.
         if set(history.refs) != set(seen.refs):
             return False
         entries = self._editor.read().entries()
         edit = predict_edit(history, expiration, spec=self._format.spec)
         record = EditRecord(
             {
-                one: EditedParent(entries[one].parent, new[0], tuple(entries[one].pruned()))
-                for one, new in edit.reparent.items()
-                if one in entries
+                id: EditedParent(entries[id].parent, new[0], tuple(entries[id].pruned()))
+                for id, new in edit.reparent.items()
+                if id in entries
             },
             {(ref.kind, ref.name): ref.snapshot for ref in edit.delete_refs},
             by_library=True,
         )
         leaving = leaving_repo(history, expiration)
         pending = {
-            one: Withdrawn(entry, pending=True) for one, entry in entries.items() if one in leaving
+            id: Withdrawn(entry, pending=True) for id, entry in entries.items() if id in leaving
         }
-        # Before the library is asked: what is written down nowhere could not come back.
+        # Record before the library's edit: a snapshot without a record could not be put back.
         earlier = self._edits.read(run)
         self._edits.write(run, record.after(earlier))
         self._withdrawn.write({**self._withdrawn.read(), **pending})
@@ -177,16 +177,16 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         self._flush([f"{self._format.prefix}{REPO}"])
         document = self._editor.read()
         after = document.entries()
-        # A ref that it left, and that somebody deletes later, is nothing to put back.
+        # A ref kept by the library and deleted later by others must not be put back.
         self._edits.write(run, record.without_refs(document.refs()).after(earlier))
-        # What it took beyond that, because somebody moved a ref in that moment.
+        # Snapshots removed beyond the prediction, because a ref moved in the meantime.
         beyond = entries.keys() - after.keys() - leaving
         known = {
-            one: found
-            for one, found in self._withdrawn.read().items()
-            if not found.pending or one not in after
+            id: removed
+            for id, removed in self._withdrawn.read().items()
+            if not removed.pending or id not in after
         }
-        more = {one: Withdrawn(entries[one], pending=True) for one in beyond}
+        more = {id: Withdrawn(entries[id], pending=True) for id in beyond}
         self._withdrawn.write({**known, **more})
         return True
 
@@ -196,23 +196,23 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         is_done = run is not None and run.phase == Phase.DONE
         if run is not None and run.promoted and not is_done:
             raise Refused(
-                f"run {run_id} put nothing in quarantine and has deleted something, which cannot "
-                "be brought back",
+                f"run {run_id} quarantined nothing and has deleted objects, which cannot "
+                "be restored",
                 hint="finish it: apply its plan again; then its edit of the history can be undone, "
                 "as far as snapshots are left",
             )
         if record is None:
             raise Refused(
-                f"run {run_id} edited no history that could be taken back, and put nothing in "
-                "quarantine: there is nothing to bring back",
+                f"run {run_id} has no edit of the history to revert, and put nothing in "
+                "quarantine: there is nothing to undo",
                 hint="apply with --quarantine to be able to undo it",
             )
         self._follow_lists()
         done = self._take_back(record)
         if done.left and not done.changed:
             raise Refused(
-                f"nothing of the edit of run {run_id} can be taken back: {'; '.join(done.left)}",
-                hint="make a branch or a tag at a snapshot that is still there",
+                f"the edit of run {run_id} cannot be reverted: {'; '.join(done.left)}",
+                hint="create a branch or a tag at a remaining snapshot",
             )
         until = None if run is None else run.started_at + SAFETY.quarantine
         self._leases.hold_returned(self._newest(record), run_id, until)
@@ -220,16 +220,16 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         return done.left
 
     def _newest(self, record: EditRecord) -> Sequence[SnapshotId]:
-        """The snapshots that an edit took out of the history and that no other of them reaches."""
+        """Newest snapshots removed from the history by an edit: none is an ancestor of another."""
         entries = self._editor.read().entries()
-        there = {one for one in record.passed_over() if one in entries}
+        removed = {id for id in record.passed_over() if id in entries}
         below: set[SnapshotId] = set()
-        for one in there:
-            parent = entries[one].parent
+        for id in removed:
+            parent = entries[id].parent
             while parent is not None and parent in entries and parent not in below:
                 below.add(SnapshotId(parent))
                 parent = entries[SnapshotId(parent)].parent
-        return sorted(there - below)
+        return sorted(removed - below)
 
     def roll_back(self) -> Sequence[str] | None:
         run_id = self._working()
@@ -240,49 +240,49 @@ class HeldRepo(HeldIcechunk, EditsHistory):
         record = self._edits.read(run_id)
         if record is None:
             return []
-        left = self._take_back(record).left
-        if not left:
+        not_reverted = self._take_back(record).left
+        if not not_reverted:
             self._edits.remove(run_id)
-        return left
+        return not_reverted
 
     def _take_back(self, record: EditRecord) -> RepoTakenBack:
         return self._editor.take_back(record, self.lock.check)
 
-    # The way back
+    # Undo
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        taken = [one for one in self._lists.taken_by(run_id) if one in set(whole)]
-        lost = set(self._write_down(taken))
-        usable = [one for one in whole if one not in lost]
+        taken = [id for id in self._lists.taken_by(run_id) if id in set(whole)]
+        lost = set(self._record_missing(taken))
+        usable = [id for id in whole if id not in lost]
         restored = super().restore(run_id, usable, complete=complete and not lost)
-        waits = [one for one in restored.waits if one.partition(":")[0] not in lost]
-        waits += [f"{one}: {NOT_WRITTEN_DOWN}" for one in sorted(lost)]
+        waits = [sentence for sentence in restored.waits if sentence.partition(":")[0] not in lost]
+        waits += [f"{id}: {NO_RECORD}" for id in sorted(lost)]
         return replace(restored, waits=waits)
 
-    def _write_down(self, snapshots: Iterable[SnapshotId]) -> Sequence[SnapshotId]:
-        """Write down snapshots that were taken before the repository was upgraded to spec 2, which
-        does not know them. Their own files tell all that ``repo`` needs, but for metadata, which
-        stays in the file alone: spec 2 has another form for it.
+    def _record_missing(self, snapshots: Iterable[SnapshotId]) -> Sequence[SnapshotId]:
+        """Record snapshots removed before an upgrade of the repository to spec 2, which does not
+        know them. Their files contain all the data ``repo`` needs, except for metadata, which stays
+        in the file: spec 2 encodes it differently.
 
-        What spec 2 wrote and of which nothing is written down cannot come back, and is returned.
+        Return the snapshots written by spec 2 without a record, which cannot be restored.
         """
         known, never_listed = self._withdrawn.read(), self._withdrawn.never_listed()
         entries = self._editor.read().entries()
         more: dict[SnapshotId, Withdrawn] = {}
         lost: list[SnapshotId] = []
-        for one in snapshots:
-            if one not in known and one not in entries:
-                address = self._format.address(SNAPSHOTS, one)
+        for id in snapshots:
+            if id not in known and id not in entries:
+                address = self._format.address(SNAPSHOTS, id)
                 file = read_snapshot(self._observer.storage, address)
                 if file.spec == 1:
-                    more[one] = Withdrawn(RepoEntry.of_file(file))
-                elif one not in never_listed:
-                    lost.append(one)
+                    more[id] = Withdrawn(RepoEntry.of_file(file))
+                elif id not in never_listed:
+                    lost.append(id)
         if more:
             self._withdrawn.write({**known, **more})
         return lost
 
-    def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:  # noqa: ARG002
+    def _after_restore(self, run_id: str, ids: Collection[SnapshotId]) -> None:  # noqa: ARG002
         self._follow_lists()
         record = self._edits.read(run_id)
         self._left = () if record is None else self._take_back(record).left
@@ -302,13 +302,15 @@ class HeldRepo(HeldIcechunk, EditsHistory):
     def _refs(self) -> Sequence[Ref]:
         return histories.of_repo(self._observer.read_repo()).refs
 
-    def _those_there(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
+    def _existing(self, ids: Collection[SnapshotId]) -> Collection[SnapshotId]:
         self._follow_lists()
         entries = self._editor.read().entries()
-        return [one for one in ids if one in entries]
+        return [id for id in ids if id in entries]
 
     def _follow_lists(self) -> frozenset[SnapshotId]:
-        """Let ``repo`` follow the lists; what is on one and referred to nevertheless."""
+        """Update ``repo`` from the lists; return listed snapshots which are nevertheless
+        referenced.
+        """
         return self._editor.follow(self._listed(), self.lock.check)
 
 
@@ -318,12 +320,15 @@ def _of_repo(repo: RepoFile) -> tuple[Sequence[Snapshot], Sequence[Ref]]:
 
 
 def _parts(document: RepoDocument) -> tuple[object, object]:
-    """The refs and parents of a document, as they are compared."""
-    return document.refs(), {one: entry.parent for one, entry in document.entries().items()}
+    """Refs and parents of a document, for comparison."""
+    return document.refs(), {id: entry.parent for id, entry in document.entries().items()}
 
 
 def _seen_parts(seen: HistorySeen) -> tuple[object, object]:
     return (
         {(ref.kind, ref.name): ref.snapshot for ref in seen.refs},
-        {one.id: one.parents[0] if one.parents else None for one in seen.snapshots},
+        {
+            snapshot.id: snapshot.parents[0] if snapshot.parents else None
+            for snapshot in seen.snapshots
+        },
     )

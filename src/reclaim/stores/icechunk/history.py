@@ -1,4 +1,4 @@
-"""The history of a repository, from either spec: refs, snapshots, and what else they need."""
+"""History of a repository, for either spec: refs, snapshots, and additional dependencies."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from reclaim.stores.icechunk.survey import noted
 
 DEFAULT_BRANCH = "main"
 ROUNDS = 10
-"""So often refs are read that change all the time."""
+"""Maximum number of reads of changing refs."""
 
 
 @dataclass(frozen=True, slots=True)
 class IcechunkHistoryRead:
-    """The history of a repository as it was read at once, to decide on an edit of it."""
+    """History of a repository from a consistent read, as the basis of an edit."""
 
     snapshots: Sequence[Snapshot]
     refs: Sequence[Ref]
@@ -38,37 +38,37 @@ class IcechunkHistoryRead:
 
 @dataclass(frozen=True, slots=True)
 class RepositoryHistory:
-    """The history of a repository, as it was read."""
+    """History of a repository, as read from its files."""
 
     refs: Sequence[Ref]
     snapshots: Mapping[SnapshotId, Snapshot]
     count: int
-    """How many there must be, those with faults included: by names, or by the length of a list."""
+    """Expected number of snapshots, including faults: from names, or from the length of a list."""
     pruned: Mapping[SnapshotId, Sequence[str]] = field(default_factory=dict)
-    """The ancestors of snapshots that are gone and whose transaction logs they still need."""
+    """Removed ancestors of snapshots whose transaction logs are still needed."""
     faults: Mapping[SnapshotId, str] = field(default_factory=dict)
-    """Snapshots that cannot be read, and why. They are not among the others."""
+    """Unreadable snapshots, with the reason. They are not in ``snapshots``."""
     busy: frozenset[str] = frozenset()
 
     def read(self) -> IcechunkHistoryRead:
-        """The history as it is decided on."""
+        """History as the basis of decisions."""
         count = self.count - len(self.faults)
         return IcechunkHistoryRead(tuple(self.snapshots.values()), tuple(self.refs), count=count)
 
     def reached(self, roots: Iterable[SnapshotId]) -> set[SnapshotId]:
-        """The snapshots that some others reach, themselves included."""
-        found: set[SnapshotId] = set()
+        """Snapshots reachable from the roots, including the roots."""
+        reached: set[SnapshotId] = set()
         waiting = list(roots)
         while waiting:
             snapshot = waiting.pop()
-            if snapshot not in found and snapshot in self.snapshots:
-                found.add(snapshot)
+            if snapshot not in reached and snapshot in self.snapshots:
+                reached.add(snapshot)
                 waiting += self.snapshots[snapshot].parents
-        return found
+        return reached
 
 
 def of_repo(repo: RepoFile) -> RepositoryHistory:
-    """The history that is in the file ``repo``."""
+    """History stored in the file ``repo``."""
     return RepositoryHistory(
         refs=tuple(_refs(repo.branches, repo.tags)),
         snapshots={
@@ -86,10 +86,10 @@ def of_repo(repo: RepoFile) -> RepositoryHistory:
 
 
 def read_refs(storage: Storage, prefix: str) -> Sequence[Ref]:
-    """The refs of a repository of spec 1, each in its own file.
+    """Refs of a repository of spec 1, each in its own file.
 
-    There is no way to read them at once. A branch that is made from another one, which is then
-    reset, could be missed by one read; so they are read until nothing changes in between.
+    They cannot be read atomically. A single read could miss a branch created from another branch
+    which is then reset; so refs are read until two consecutive reads agree.
     """
     before = _read_refs(storage, prefix)
     for _ in range(ROUNDS):
@@ -98,22 +98,22 @@ def read_refs(storage: Storage, prefix: str) -> Sequence[Ref]:
             return refs
         before = refs
     raise Conflict(
-        f"the branches and tags of {prefix.rstrip('/')} changed each time that they were read",
-        hint="run it again when fewer of them are being changed",
+        f"the branches and tags of {prefix.rstrip('/')} changed during every read",
+        hint="run it again when fewer of them change",
     )
 
 
 def _read_refs(storage: Storage, prefix: str) -> Sequence[Ref] | None:
-    """The refs; None if one of them was deleted meanwhile."""
+    """Refs; None if a ref was deleted during the read."""
     folder = f"{prefix}{REFS}"
-    found = find_refs((stored.address for stored in storage.list(folder)), folder)
+    listed = find_refs((stored.address for stored in storage.list(folder)), folder)
     tips: dict[RefKind, dict[str, str]] = {RefKind.BRANCH: {}, RefKind.TAG: {}}
     with ThreadPoolExecutor(max(storage.reads_at_once, 1)) as readers:
         try:
-            files = list(readers.map(storage.get, found.files.values()))
+            files = list(readers.map(storage.get, listed.files.values()))
         except NotFound:
             return None
-    for ((kind, name), address), data in zip(found.files.items(), files, strict=True):
+    for ((kind, name), address), data in zip(listed.files.items(), files, strict=True):
         tips[kind][name] = decode_ref(data, address)
     return tuple(sorted(_refs(*tips.values()), key=lambda ref: (ref.kind, ref.name)))
 
@@ -125,11 +125,11 @@ def of_files(
     format: IcechunkFormat,
     reader: Reader,
 ) -> RepositoryHistory:
-    """The history that is in the files of snapshots, as they were surveyed.
+    """History stored in snapshot files, from a survey.
 
-    What is ``named`` in a later listing, or what refs reach, and the survey has not seen came after
-    it, and is read now. It must be there; what no ref reaches may have lost its parents to an
-    earlier collection.
+    Snapshots ``named`` in a later listing or reached by refs, but missing in the survey, are newer
+    than the survey and are read now. They must exist; unreferenced snapshots may have lost their
+    parents to an earlier collection.
     """
     snapshots: dict[SnapshotId, Snapshot] = {}
     faults: dict[SnapshotId, str] = {}
@@ -141,12 +141,12 @@ def of_files(
         count += len(addresses)
         _add(reader.snapshots(format, addresses), snapshots, faults)
         if lost := unread - snapshots.keys() - faults.keys():
-            raise Corrupt(f"{len(lost)} snapshots were to be read and were not: {min(lost)}")
+            raise Corrupt(f"{len(lost)} snapshots were not read: {min(lost)}")
     history = RepositoryHistory(refs, snapshots, count, faults=faults)
     if damaged := faults.keys() & _named(tips, snapshots):
-        one = min(damaged)
+        id = min(damaged)
         raise Corrupt(
-            f"the snapshot {one}, which a branch or tag reaches, cannot be used: {faults[one]}",
+            f"the snapshot {id}, which a branch or tag reaches, cannot be used: {faults[id]}",
             hint="restore it from a backup; nothing was deleted",
         )
     for snapshot in list(snapshots.values()):
@@ -174,11 +174,11 @@ def _add(
 def _named(
     tips: Collection[SnapshotId], snapshots: Mapping[SnapshotId, Snapshot]
 ) -> set[SnapshotId]:
-    return led_to(tips, {one: snapshot.parents for one, snapshot in snapshots.items()})
+    return reached_from(tips, {id: snapshot.parents for id, snapshot in snapshots.items()})
 
 
 def parents_in(rows: pa.Table) -> dict[SnapshotId, Sequence[SnapshotId]]:
-    """The parents of snapshots that were surveyed; none of those that could not be read."""
+    """Parents of surveyed snapshots; empty for unreadable snapshots."""
     return {
         SnapshotId(row["id"]): (SnapshotId(row["parent"]),) if row["parent"] else ()
         for row in rows.select(["id", "parent"]).to_pylist()
@@ -186,10 +186,10 @@ def parents_in(rows: pa.Table) -> dict[SnapshotId, Sequence[SnapshotId]]:
     }
 
 
-def led_to(
+def reached_from(
     tips: Collection[SnapshotId], parents: Mapping[SnapshotId, Sequence[SnapshotId]]
 ) -> set[SnapshotId]:
-    """The snapshots that tips reach, with those at the ends that are not known."""
+    """Snapshots reached by tips, including unknown snapshots at the ends."""
     named: set[SnapshotId] = set()
     waiting = list(tips)
     while waiting:

@@ -1,6 +1,6 @@
 """Icechunk's own library, which edits the history of a repository when snapshots expire.
 
-It is an extra, and loaded only when it is asked to edit.
+It is an optional dependency, imported only for an edit.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from reclaim.urls import path_of
 
 MODULE = "icechunk"
 LOG = "ICECHUNK_LOG"
-"""The variable by which one chooses what the library logs."""
+"""Environment variable for the library's log level."""
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _PANIC = "PanicException"
-"""The error of a library in Rust that gave up; it is not an ``Exception``."""
+"""Error raised by a panicking Rust library; not an ``Exception``."""
 
 
 def load_library() -> ModuleType:
-    """The library; refused where it is not installed."""
-    # It warns of local disks, on each that it opens; plans say so in their own words.
+    """Import the library; refuse if it is not installed."""
+    # The library warns about every local disk; plans contain their own warning.
     os.environ.setdefault(LOG, "error")
     try:
         return importlib.import_module(MODULE)
     except ImportError as error:
         raise Refused(
-            "to expire by age, Icechunk's own library edits the history, and it is not installed: "
-            f"{error}",
+            f"expiration by age requires Icechunk's library, which is not installed: {error}",
             hint="nothing was changed; install it with: pip install 'reclaim[icechunk]'",
         ) from error
 
@@ -43,9 +42,9 @@ def load_library() -> ModuleType:
 def expire_snapshots(
     library: ModuleType, url: str, older_than: datetime, *, delete_tags: bool, delete_branches: bool
 ) -> None:
-    """Let the library take snapshots out of the history of the repository at a URL.
+    """Let the library remove snapshots from the history of the repository at a URL.
 
-    An error need not mean that it did nothing.
+    After an error, the library may have made changes.
     """
     with _translated(url):
         repository = library.Repository.open(_storage(library, url))
@@ -55,7 +54,7 @@ def expire_snapshots(
 
 
 def _storage(library: ModuleType, url: str) -> Any:
-    """The library's own access to a repository, with the keys that the environment has."""
+    """The library's own access to a repository, with credentials from the environment."""
     if url.startswith("file:"):
         return library.local_filesystem_storage(path_of(url))
     parts = urlsplit(url)
@@ -76,7 +75,7 @@ def _storage(library: ModuleType, url: str) -> Any:
         return library.azure_storage(account=account, container=parts.netloc, **place)
     raise Refused(
         f"Icechunk's library cannot open {url}",
-        hint="nothing was changed; it can on a disk, S3, GCS (gs:) and Azure (az:)",
+        hint="nothing was changed; supported are local disks, S3, GCS (gs:) and Azure (az:)",
     )
 
 
@@ -86,7 +85,7 @@ def _from_environment(names: tuple[str, ...]) -> str | None:
 
 @contextmanager
 def _translated(url: str) -> Iterator[None]:
-    """Tell in our words what the library raises, also when it gives up."""
+    """Translate errors of the library, including panics."""
     try:
         yield
     except Refused:
@@ -94,8 +93,8 @@ def _translated(url: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
             raise
-        said = str(error).split("\n", 1)[0]
+        message = str(error).split("\n", 1)[0]
         raise Unavailable(
-            f"Icechunk's library could not expire snapshots of {url}: {said}",
-            hint="see what it says; what it did until then, if anything, stays",
+            f"Icechunk's library could not expire snapshots of {url}: {message}",
+            hint="see the message; changes made before the error, if any, remain",
         ) from error

@@ -1,4 +1,4 @@
-"""Manifests: the chunks that arrays refer to. Decoded by columns, without a loop over refs."""
+"""Manifests: chunk references of arrays. Decoded by columns, without a loop over refs."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ _REF_EXTRA, _REF_SLOTS = 9, 10
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The refs of one manifest. Only native ones are objects of the repository."""
+    """Refs of a manifest. Only native refs are objects of the repository."""
 
     id: str
     spec: int
     chunks: Ids
-    """The chunk of each native ref; one chunk may serve many of them."""
+    """Chunk of each native ref; several refs may share a chunk."""
     refs: int
     inline: int
     virtual: int
 
 
 def decode_manifest(data: bytes, address: str) -> Manifest:
-    """The manifest in the bytes of a file; ``address`` is named in errors."""
+    """Decode a manifest from the bytes of a file; errors name ``address``."""
     spec, payload = unwrap(data, FileType.MANIFEST, address)
     return decode_payload(payload, spec, address)
 
 
 def decode_payload(payload: bytes, spec: int, address: str) -> Manifest:
-    """The manifest in bytes that were decompressed."""
+    """Decode a manifest from decompressed bytes."""
     with decoding(address):
         return _decode(payload, spec)
 
 
 def chunk_ends(data: bytes, address: str) -> npt.NDArray[np.uint64]:
-    """How many bytes the chunk of each native ref must have, in the order of ``chunks``."""
+    """Minimum size of the chunk of each native ref, in the order of ``chunks``."""
     _, payload = unwrap(data, FileType.MANIFEST, address)
     with decoding(address):
         buffer = FlatBuffer(payload)
@@ -75,7 +75,7 @@ def _decode(payload: bytes, spec: int) -> Manifest:
     virtual = refs.has(_LOCATION) | refs.has(_PACKED_LOCATION)
     kinds = inline.astype(np.int8) + native + virtual
     if (kinds != 1).any():
-        raise Damaged("a ref in it is not of exactly one kind: inline, native or virtual")
+        raise Damaged("a ref is not of exactly one kind: inline, native or virtual")
     return Manifest(
         id=name(id),
         spec=spec,

@@ -1,4 +1,4 @@
-"""The ids of objects: 12 bytes, in names as 20 characters of Crockford's base32, many at once."""
+"""Object ids: 12 bytes, in names 20 characters of Crockford's base32, many at once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ ID_BYTES = 12
 ID_LETTERS = 20
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 PATTERN = f"[{ALPHABET}]{{{ID_LETTERS - 1}}}[0G]"
-"""An id as a regular expression. The last character has one bit of it, and four that are zero."""
+"""Regular expression of an id. The last character holds one bit of the id and four zero bits."""
 
 Ids = npt.NDArray[np.uint8]
-"""Ids, one in each row."""
+"""Ids, as rows."""
 
 _NAME = re.compile(PATTERN)
 _LETTERS = np.frombuffer(ALPHABET.encode(), np.uint8)
@@ -24,16 +24,16 @@ _NUMBER_SHIFTS = range(5 * (ID_LETTERS - 1), -1, -5)
 _FIRST_BITS = 5 * np.arange(ID_LETTERS)
 _FIRST_BYTES = _FIRST_BITS // 8
 _PAIR_SHIFTS = (11 - _FIRST_BITS % 8).astype(np.uint16)
-"""How far a letter is from the end of the two bytes that it is in."""
+"""Shift of each letter within its pair of bytes."""
 
 
 def is_id(text: str) -> bool:
-    """Whether a text is an id as the library writes it, in capital letters."""
+    """Whether a text is an id as written by the library, in capital letters."""
     return _NAME.fullmatch(text) is not None
 
 
 def names(ids: Ids, prefix: str = "") -> pa.Array:
-    """The name of each id, with a prefix in front."""
+    """Name of each id, with a prefix."""
     head = np.frombuffer(prefix.encode(), np.uint8)
     rows = len(ids)
     width = len(head) + ID_LETTERS
@@ -48,13 +48,13 @@ def names(ids: Ids, prefix: str = "") -> pa.Array:
 
 
 def name(id: bytes) -> str:
-    """The name of one id."""
+    """Name of an id."""
     number = int.from_bytes(id, "big") << _ZERO_BITS
     return "".join([ALPHABET[number >> shift & 31] for shift in _NUMBER_SHIFTS])
 
 
 def packed(name: str) -> bytes:
-    """The id of a name."""
+    """Id of a name."""
     bits = 0
     for letter in name:
         bits = bits << 5 | ALPHABET.index(letter)
@@ -65,7 +65,7 @@ def packed(name: str) -> bytes:
 def _letters(ids: Ids) -> npt.NDArray[np.uint8]:
     padded = np.zeros((len(ids), ID_BYTES + 1), np.uint16)
     padded[:, :ID_BYTES] = ids
-    # Every letter is within two bytes that follow each other.
+    # Every letter is within two adjacent bytes.
     pairs = padded[:, :-1] << np.uint16(8) | padded[:, 1:]
     digits = pairs[:, _FIRST_BYTES] >> _PAIR_SHIFTS & np.uint16(31)
     letters: npt.NDArray[np.uint8] = _LETTERS[digits]

@@ -1,4 +1,4 @@
-"""Observing a repository, in the order of the algorithm: files first, then what refers to them."""
+"""Observation of a repository, in the order of the algorithm: files first, then references."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from reclaim.stores.sidecar.condemned import Condemnation
 from reclaim.stores.sidecar.sidecar import Sidecar
 
 NAMED_BY_SNAPSHOT = 2
-"""The containers that each snapshot names: its file and its transaction log."""
+"""Containers named by each snapshot: its file and its transaction log."""
 NOT_IN_HISTORY = "(not in the history)"
-"""Stands for the message of a snapshot that nobody has told."""
+"""Placeholder for the message of an unlisted snapshot."""
 ENDED = (Phase.UNDONE, Phase.PURGED)
 _HELD = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
 @dataclass(slots=True)
 class IcechunkObserver:
-    """Looks at one repository."""
+    """Observer of a repository."""
 
     storage: Storage
     format: IcechunkFormat
@@ -56,12 +56,12 @@ class IcechunkObserver:
     edits: EditRecords
     clock: Clock
     collects_backups: bool = False
-    """Whether old backups may go, so that it has to be known which of them are needed."""
+    """Whether old backups may be deleted, so that the needed backups must be determined."""
     last_reached: frozenset[SnapshotId] = frozenset()
-    """The snapshots that were reached at the last look."""
+    """Snapshots reached in the last observation."""
 
     def check(self) -> None:
-        """Refuse a repository that is not there, or that is not to be changed now."""
+        """Refuse a missing repository, or a repository not to be changed now."""
         if self.format.spec == 1:
             self._check_spec()
             self._check_repo_is_not_lost()
@@ -78,7 +78,7 @@ class IcechunkObserver:
             )
 
     def read_repo(self) -> RepoFile:
-        """The file ``repo``, as of now."""
+        """Current file ``repo``."""
         address = f"{self.format.prefix}{REPO}"
         try:
             return decode_repo(self.storage.get(address), address)
@@ -86,7 +86,7 @@ class IcechunkObserver:
             raise self._absent() from error
 
     def is_there(self, snapshot: SnapshotId) -> bool:
-        """Whether a snapshot can be referred to."""
+        """Whether a snapshot can be referenced."""
         if self.format.spec > 1:
             return any(info.id == snapshot for info in self.read_repo().snapshots)
         try:
@@ -96,19 +96,19 @@ class IcechunkObserver:
         return True
 
     def read_history(self, survey: Survey, reader: Reader) -> RepositoryHistory:
-        """The history as of now, of which a survey has the files that were there before."""
+        """Current history; ``survey`` contains the files present before."""
         if self.format.spec == 1:
             refs = histories.read_refs(self.storage, self.format.prefix)
             self._check_spec()
             if not refs:
                 raise self._absent()
-            # A snapshot that was written and left while refs were read is known by its name.
-            named = [SnapshotId(one) for one in self.format.ids_in(self.storage, SNAPSHOTS)]
+            # Snapshots written and released while refs were read are known by name.
+            named = [SnapshotId(id) for id in self.format.ids_in(self.storage, SNAPSHOTS)]
             return histories.of_files(refs, survey.rows, named, self.format, reader)
         return histories.of_repo(self.read_repo())
 
     def referred_to(self, reader: Reader) -> frozenset[SnapshotId]:
-        """The snapshots that refs, leases and young snapshots lead to, also if they are away."""
+        """Snapshots reached from refs, leases and young snapshots, including removed snapshots."""
         survey = self.survey(reader)
         if self.format.spec == 1:
             refs = histories.read_refs(self.storage, self.format.prefix)
@@ -116,24 +116,25 @@ class IcechunkObserver:
         else:
             history = histories.of_repo(self.read_repo())
             refs = history.refs
-            parents = {one.id: one.parents for one in history.snapshots.values()}
+            parents = {snapshot.id: snapshot.parents for snapshot in history.snapshots.values()}
         cutoff = survey.started_at - Margins().objects
         young = _young(modified := _modified(survey), modified, cutoff)
         leases = self.sidecar.leases.valid(self.clock.now())
         tips = {*(ref.snapshot for ref in refs), *(lease.snapshot for lease in leases), *young}
-        return frozenset(histories.led_to(tips, parents))
+        return frozenset(histories.reached_from(tips, parents))
 
     def logs_of(self, taken: Collection[SnapshotId]) -> set[str]:
-        """The transaction logs that snapshots which were taken need once they are back: their own,
-        and those of ancestors that they and theirs were cut off from."""
+        """Transaction logs needed by removed snapshots once restored: their own logs, and logs of
+        ancestors pruned from them or from their ancestors.
+        """
         if not taken or self.format.spec == 1:
             return set(taken)
         withdrawn = self.withdrawn.read()
         listed = {SnapshotId(info.id): info for info in self.read_repo().snapshots}
         logs: set[str] = set(taken)
         passed: set[SnapshotId] = set()
-        for one in taken:
-            at: SnapshotId | None = one
+        for snapshot in taken:
+            at: SnapshotId | None = snapshot
             while at is not None and at not in passed:
                 passed.add(at)
                 if at in withdrawn:
@@ -147,13 +148,13 @@ class IcechunkObserver:
         return logs
 
     def current_history(self) -> IcechunkHistoryRead:
-        """The history as of now, read in this process."""
+        """Current history, read in this process."""
         read = self._current().read()
-        there = {snapshot.id for snapshot in read.snapshots}
+        ids = {snapshot.id for snapshot in read.snapshots}
         returned = tuple(
             lease
             for lease in self.sidecar.leases.valid(self.clock.now())
-            if lease.undone_run is not None and lease.snapshot in there
+            if lease.undone_run is not None and lease.snapshot in ids
         )
         return replace(read, returned=returned, editor=self._editor())
 
@@ -179,8 +180,8 @@ class IcechunkObserver:
         lists = self.sidecar.lists
         states, taken = lists.states(), lists.taken_by_each().values()
         modified = _modified(survey)
-        away = self._away(history, states, modified)
-        withdrawn = _as_snapshots(away, history)
+        removed = self._removed(history, states, modified)
+        withdrawn = _as_snapshots(removed, history)
         unlisted = self._unlisted(history, modified, {*withdrawn, *chain.from_iterable(taken)})
         snapshots = {**history.snapshots, **withdrawn, **unlisted}
         young = _young(snapshots, modified, survey.started_at - request.margin)
@@ -193,8 +194,8 @@ class IcechunkObserver:
             ]
         )
         self.last_reached = frozenset(reached)
-        pruned = [log for one in sorted(reached) for log in history.pruned.get(one, ())]
-        pruned += [log for one in sorted(away) for log in away[one].pruned()]
+        pruned = [log for id in sorted(reached) for log in history.pruned.get(id, ())]
+        pruned += [log for id in sorted(removed) for log in removed[id].pruned()]
         needed = [self.format.address(TRANSACTIONS, ancestor) for ancestor in pruned]
         needed += self._needed_backups(settled=request.settled)
         held = self._write_held(request, needed)
@@ -212,15 +213,15 @@ class IcechunkObserver:
             leases=leases,
             busy=frozenset(),
             containers={
-                SNAPSHOT: {one: self.format.address(SNAPSHOTS, one) for one in everything},
-                # The log of one that expired may be needed by those above it, and is theirs then.
+                SNAPSHOT: {id: self.format.address(SNAPSHOTS, id) for id in everything},
+                # The log of an expired snapshot may be needed by its descendants.
                 TRANSACTION: {
-                    one: self.format.address(TRANSACTIONS, one)
-                    for one in everything
-                    if one in reached or one not in logs
+                    id: self.format.address(TRANSACTIONS, id)
+                    for id in everything
+                    if id in reached or id not in logs
                 },
             },
-            marked={one: state.value for one, state in states.items()},
+            marked={id: state.value for id, state in states.items()},
             closed=frozenset(),
             open=frozenset(),
             held=held,
@@ -235,32 +236,33 @@ class IcechunkObserver:
             warnings=() if request.settled else self._notes(read_at - request.margin),
         )
 
-    def _away(
+    def _removed(
         self,
         history: RepositoryHistory,
         states: Mapping[SnapshotId, Condemnation],
         modified: Mapping[SnapshotId, datetime],
     ) -> dict[SnapshotId, RepoEntry]:
-        """Snapshots that a run, or the library for it, has taken out of ``repo``, and that would be
-        put back if the run ended here."""
+        """Snapshots removed from ``repo`` by a run, or by the library for a run, to be put back if
+        the run ended here.
+        """
         if self.format.spec == 1:
             return {}
-        provisional = {one for one, state in states.items() if state is Condemnation.PROVISIONAL}
+        provisional = {id for id, state in states.items() if state is Condemnation.PROVISIONAL}
         return {
-            one: found.entry
-            for one, found in self.withdrawn.read().items()
-            if one not in history.snapshots
-            and (one in provisional or (found.pending and one not in states and one in modified))
+            id: removed.entry
+            for id, removed in self.withdrawn.read().items()
+            if id not in history.snapshots
+            and (id in provisional or (removed.pending and id not in states and id in modified))
         }
 
     def _editor(self) -> str | None:
-        """A run whose own edit of the history may still be taken back."""
+        """Run whose own edit of the history may still be reverted."""
         return next(iter(self.unfinished_edits()), None) if self.format.spec > 1 else None
 
     def unfinished_edits(self) -> dict[str, EditRecord]:
-        """The edits of runs that have condemned nothing yet, or died before they did.
+        """Edits of runs which have condemned nothing yet, or died before they did.
 
-        One that the library made stands: the run that let it edit may promise what it released.
+        Edits by the library are excluded: the run may promise the snapshots released by them.
         """
         unfinished = {run_id: self.edits.read(run_id) for run_id in self._unfinished_editors()}
         return {
@@ -273,7 +275,7 @@ class IcechunkObserver:
         return [run_id for run_id in self.edits.runs() if self._is_unfinished(run_id)]
 
     def ended_edits(self) -> list[str]:
-        """The runs whose edits nobody can take back any more, or that ended long ago."""
+        """Runs whose edits can no longer be undone, or which ended long ago."""
         runs = {run_id: self.sidecar.records.find(run_id) for run_id in self.edits.runs()}
         long_ago = self.clock.now() - SAFETY.records
         return [
@@ -296,43 +298,46 @@ class IcechunkObserver:
         modified: Mapping[SnapshotId, datetime],
         others: Collection[SnapshotId],
     ) -> dict[SnapshotId, Snapshot]:
-        """Snapshots that are in no history, and of which there is a file.
+        """Snapshots outside any history with an existing file.
 
-        In spec 1 they cannot be read; in spec 2 ``repo`` does not list them, because their commit
-        is not finished yet, or never was. What runs have taken out is among the ``others``.
+        In spec 1 they are unreadable; in spec 2 ``repo`` does not list them, because their commit
+        is unfinished or was abandoned. Snapshots removed by runs are in ``others``.
         """
         files = history.faults if self.format.spec == 1 else modified
         now = self.clock.now()
         return {
-            one: Snapshot(one, (), modified.get(one, now), message=NOT_IN_HISTORY)
-            for one in files
-            if one not in history.snapshots and (self.format.spec == 1 or one not in others)
+            id: Snapshot(id, (), modified.get(id, now), message=NOT_IN_HISTORY)
+            for id in files
+            if id not in history.snapshots and (self.format.spec == 1 or id not in others)
         }
 
     def _check_spec(self) -> None:
-        """Refuse a repository that was upgraded since it was opened."""
+        """Refuse a repository upgraded since it was opened."""
         try:
             self.storage.head(f"{self.format.prefix}{REPO}")
         except NotFound:
             return
         raise Conflict(
-            f"the repository {self.format.name} was upgraded to spec 2 meanwhile",
+            f"the repository {self.format.name} was upgraded to spec 2 in the meantime",
             hint="run it again; make a new plan",
         )
 
     def _check_repo_is_not_lost(self) -> None:
-        """Refuse a repository of spec 2 whose ``repo`` is missing: refs of spec 1 that were left
-        when it was upgraded tell nothing of what was committed since."""
+        """Refuse a repository of spec 2 without ``repo``: refs of spec 1 left by the upgrade miss
+        all later commits.
+        """
         backups = self.storage.list(f"{self.format.prefix}{OVERWRITTEN}")
         if backup := next(iter(backups), None):
             raise Refused(
-                f"the repository {self.format.name} has no file {REPO}, and a copy of one in "
+                f"the repository {self.format.name} has no file {REPO}, but a copy of it in "
                 f"{backup.address}",
                 hint=f"put the newest copy in {OVERWRITTEN}/ back as {REPO}; nothing was deleted",
             )
 
     def _check_young(self, young: Collection[SnapshotId], history: RepositoryHistory) -> None:
-        """Refuse to go on when something must stay of which nobody can tell what it needs."""
+        """Refuse to continue if a protected snapshot is unreadable, because its dependencies are
+        unknown.
+        """
         if damaged := sorted(history.faults.keys() & set(young)):
             raise Corrupt(
                 f"the snapshot {damaged[0]} is young and cannot be read: "
@@ -341,9 +346,10 @@ class IcechunkObserver:
             )
 
     def _needed_backups(self, *, settled: bool) -> list[str]:
-        """The backups that the operations log needs, if others may go.
+        """Backups needed by the operations log, if other backups may be deleted.
 
-        A plan counts on the apply, which lets the log need fewer of them before it reads the roots.
+        A plan relies on the apply, which reduces the backups needed by the log before it reads the
+        roots.
         """
         if not self.collects_backups:
             return []
@@ -351,24 +357,24 @@ class IcechunkObserver:
         return sorted(backups.needed(self.read_repo(), rotated=not settled))
 
     def _notes(self, cutoff: datetime) -> tuple[str, ...]:
-        """A sentence on old backups, unless they are in the plan."""
+        """Sentence on old backups, unless they are in the plan."""
         if self.format.spec == 1 or self.collects_backups:
             return ()
         backups = Backups(self.storage, self.format)
         try:
             count, size = backups.old(backups.needed(self.read_repo(), rotated=True), cutoff)
         except ReclaimError:
-            # It is a note; whoever wants them to go is told what is wrong.
+            # This is only a note; collecting backups reports the error.
             return ()
         if not count:
             return ()
         return (
             f"{count} old copies of repo in {OVERWRITTEN}/ ({size} bytes) are not needed: "
-            "--old-backups lets them go",
+            "--old-backups deletes them",
         )
 
     def _write_held(self, request: ObserveRequest, addresses: Collection[str]) -> tuple[str, ...]:
-        """Write down what is needed beside the own objects of snapshots: logs and backups."""
+        """Write the addresses needed besides the snapshots' own objects: logs and backups."""
         if not addresses:
             return ()
         rows = pa.table([pa.array(list(addresses), pa.string())], schema=_HELD)
@@ -382,31 +388,31 @@ class IcechunkObserver:
         young: Collection[SnapshotId],
         modified: Mapping[SnapshotId, datetime],
     ) -> YoungSnapshots | None:
-        """Those that only their age keeps."""
+        """Snapshots kept only by their age."""
         named = history.reached(
             [*(ref.snapshot for ref in history.refs), *(lease.snapshot for lease in leases)]
         )
-        times = [modified[one] for one in young if one not in named and one in modified]
+        times = [modified[id] for id in young if id not in named and id in modified]
         return YoungSnapshots(len(times), min(times), max(times)) if times else None
 
     def _absent(self) -> NotFound:
         return NotFound(
             f"there is no Icechunk repository at {self.format.root}/{self.format.name}",
-            hint="name the folder or prefix that has its snapshots",
+            hint="name the folder or prefix of the repository",
         )
 
 
 def _as_snapshots(
-    away: Mapping[SnapshotId, RepoEntry], history: RepositoryHistory
+    removed: Mapping[SnapshotId, RepoEntry], history: RepositoryHistory
 ) -> dict[SnapshotId, Snapshot]:
     return {
-        one: entry.snapshot(one, lambda parent: parent in away or parent in history.snapshots)
-        for one, entry in away.items()
+        id: entry.snapshot(id, lambda parent: parent in removed or parent in history.snapshots)
+        for id, entry in removed.items()
     }
 
 
 def _modified(survey: Survey) -> dict[SnapshotId, datetime]:
-    """When the file of each snapshot was written, by the storage's clock."""
+    """Time of writing of each snapshot file, by the storage's clock."""
     rows = survey.rows.select(["id", "last_modified"]).to_pylist()
     return {SnapshotId(row["id"]): row["last_modified"] for row in rows if row["id"] is not None}
 
@@ -416,25 +422,25 @@ def _without_condemned(
     states: Mapping[SnapshotId, Condemnation],
     reached: Collection[SnapshotId],
 ) -> dict[SnapshotId, Snapshot]:
-    """Snapshots without those that were condemned for good, unless something reaches them.
+    """Exclude condemned snapshots, unless they are reached.
 
-    In spec 1 their files are as they were; nobody judges them again.
+    In spec 1 their files are unchanged; they are not judged again.
     """
     judged = {
-        one: snapshot
-        for one, snapshot in snapshots.items()
-        if states.get(one) is not Condemnation.CONDEMNED or one in reached
+        id: snapshot
+        for id, snapshot in snapshots.items()
+        if states.get(id) is not Condemnation.CONDEMNED or id in reached
     }
     return {
-        one: snapshot
+        id: snapshot
         if judged.keys() >= set(snapshot.parents)
         else replace(snapshot, parents=tuple(at for at in snapshot.parents if at in judged))
-        for one, snapshot in judged.items()
+        for id, snapshot in judged.items()
     }
 
 
 def _young(
     snapshots: Collection[SnapshotId], modified: Mapping[SnapshotId, datetime], cutoff: datetime
 ) -> set[SnapshotId]:
-    """Snapshots whose files are not older than the cutoff, or came after they were listed."""
-    return {one for one in snapshots if one not in modified or modified[one] >= cutoff}
+    """Snapshots with files not older than the cutoff, or newer than the listing."""
+    return {id for id in snapshots if id not in modified or modified[id] >= cutoff}

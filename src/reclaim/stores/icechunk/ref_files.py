@@ -1,4 +1,4 @@
-"""The files of branches and tags of spec 1: ``refs/branch.NAME/ref.json``."""
+"""Files of branches and tags in spec 1: ``refs/branch.NAME/ref.json``."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from reclaim.stores.icechunk.object_ids import is_id
 
 FILE = "ref.json"
 DELETED = "ref.json.deleted"
-"""Lies beside the file of a tag that was deleted; its name cannot be used again."""
+"""Marker beside the file of a deleted tag, whose name cannot be used again."""
 _KINDS = {"branch": RefKind.BRANCH, "tag": RefKind.TAG}
 
 
 @dataclass(frozen=True, slots=True)
 class RefNames:
-    """The refs that a listing shows: the address of each one's file, and names of deleted tags."""
+    """Refs in a listing: the file address of each ref, and names of deleted tags."""
 
     files: Mapping[tuple[RefKind, str], str]
     deleted_tags: frozenset[str]
 
 
 def find_refs(addresses: Iterable[str], folder: str) -> RefNames:
-    """The refs among the addresses below the folder of refs.
+    """Find the refs among the addresses below the folder of refs.
 
-    What has another shape is refused: it may be a ref of a later version.
+    Refuse other addresses: they may be refs of a later version.
     """
     files: dict[tuple[RefKind, str], str] = {}
     deleted_tags: set[str] = set()
@@ -37,22 +37,22 @@ def find_refs(addresses: Iterable[str], folder: str) -> RefNames:
         if prefix not in _KINDS or not name or file not in (FILE, DELETED):
             raise Corrupt(
                 f"{address} is neither a branch nor a tag",
-                hint="see who wrote it, and move it elsewhere; nothing was deleted",
+                hint="find its writer, and move it elsewhere; nothing was deleted",
             )
         if file == FILE:
             files[_KINDS[prefix], name] = address
         elif _KINDS[prefix] is RefKind.TAG:
             deleted_tags.add(name)
-    there = {
+    existing = {
         (kind, name): address
         for (kind, name), address in files.items()
         if kind is not RefKind.TAG or name not in deleted_tags
     }
-    return RefNames(there, frozenset(deleted_tags))
+    return RefNames(existing, frozenset(deleted_tags))
 
 
 def decode_ref(data: bytes, address: str) -> str:
-    """The snapshot that the file of a ref names."""
+    """Snapshot named in the file of a ref."""
     try:
         document = json.loads(data)
     except ValueError:

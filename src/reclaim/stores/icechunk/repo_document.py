@@ -1,6 +1,7 @@
-"""A ``repo`` that is changed and written again, with every field of it carried over.
+"""A ``repo`` to be changed and rewritten, preserving every field.
 
-It is how snapshots are taken out of a repository: what ``repo`` does not list, nobody can refer to.
+Snapshots are removed from a repository in this way: a snapshot not listed in ``repo`` cannot be
+referenced.
 """
 
 from __future__ import annotations
@@ -50,19 +51,19 @@ WRITER = b"reclaim".ljust(24)
 _NO_PARENT = -1
 _REF_SLOTS = {RefKind.BRANCH: BRANCHES, RefKind.TAG: TAGS}
 _YEAR_3000 = 32_503_680_000_000
-"""In milliseconds since 1970; the names of backups count down to it: the newest comes first."""
+"""Milliseconds since 1970. Names of backups count down to it, so the newest sorts first."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepoEntry:
-    """A snapshot in ``repo``, with its parent by id, so that it can be put into another one."""
+    """A snapshot in ``repo``, with its parent by id, so that it fits into another ``repo``."""
 
     parent: SnapshotId | None
     values: Mapping[int, Any]
 
     @classmethod
     def of_file(cls, file: SnapshotFile) -> RepoEntry:
-        """The entry of a snapshot of spec 1, whose file has its parent."""
+        """Entry of a snapshot of spec 1, whose parent is in its file."""
         values = {
             INFO_ID: packed(file.id),
             INFO_FLUSHED_AT: to_micros(file.written_at),
@@ -72,19 +73,19 @@ class RepoEntry:
         return cls(None if file.parent is None else SnapshotId(file.parent), values)
 
     def pruned(self) -> list[str]:
-        """The ancestors that are gone and whose transaction logs it still needs."""
+        """Removed ancestors whose transaction logs are still needed."""
         logs: bytes = self.values.get(INFO_PRUNED, b"")
         return [name(logs[at : at + ID_BYTES]) for at in range(0, len(logs), ID_BYTES)]
 
     def below(self, parent: SnapshotId | None, pruned: Sequence[str]) -> RepoEntry:
-        """It below another parent, with the ancestors in between whose logs it needs then."""
+        """The entry with another parent, and the bypassed ancestors whose logs are then needed."""
         values = {slot: value for slot, value in self.values.items() if slot != INFO_PRUNED}
         if pruned:
             values[INFO_PRUNED] = b"".join(map(packed, pruned))
         return RepoEntry(parent, values)
 
     def snapshot(self, id: SnapshotId, is_known: Callable[[SnapshotId], bool]) -> Snapshot:
-        """The snapshot; without its parent, if that is not known any more."""
+        """The snapshot; without its parent if the parent is no longer known."""
         parents = (self.parent,) if self.parent is not None and is_known(self.parent) else ()
         written_at = from_micros(self.values.get(INFO_FLUSHED_AT, 0))
         return Snapshot(id, parents, written_at, message=self.values.get(INFO_MESSAGE, ""))
@@ -92,29 +93,29 @@ class RepoEntry:
 
 @dataclass(frozen=True, slots=True)
 class RepoDocument:
-    """A ``repo`` with all that is in it."""
+    """A ``repo`` with all its contents."""
 
     values: Values
 
     @classmethod
     def read(cls, data: bytes, address: str) -> RepoDocument:
-        """The document in the bytes of a file, which is checked as any ``repo`` is."""
+        """Read and check a document from the bytes of a file."""
         decode_repo(data, address)
         _, payload = unwrap(data, FileType.REPO, address)
         with decoding(address):
             return cls(read_values(payload, REPO))
 
     def encode(self) -> bytes:
-        """The bytes of a file; it is read again before anybody gets it."""
+        """Encode the file, and verify it by reading it back."""
         header = MAGIC + WRITER + bytes((SPEC_VERSION, FileType.REPO, 1))
         frame: bytes = pa.compress(write_values(self.values, REPO), codec="zstd", asbytes=True)
         data = header + frame
         if RepoDocument.read(data, "the new repo").values != self.values:
-            raise AssertionError("repo was not written as it is")
+            raise AssertionError("repo was not encoded correctly")
         return data
 
     def entries(self) -> dict[SnapshotId, RepoEntry]:
-        """The snapshots, by id."""
+        """Snapshots, by id."""
         infos = self.values[SNAPSHOTS]
         ids = [SnapshotId(name(info[INFO_ID])) for info in infos]
         entries = {}
@@ -125,13 +126,13 @@ class RepoDocument:
         return entries
 
     def tips(self) -> frozenset[SnapshotId]:
-        """The snapshots that branches and tags name."""
+        """Snapshots named by branches and tags."""
         ids = list(self.entries())
         refs = (ref for slot in (BRANCHES, TAGS) for ref in self.values[slot])
         return frozenset(ids[ref.get(REF_SNAPSHOT, 0)] for ref in refs)
 
     def refs(self) -> dict[tuple[RefKind, str], SnapshotId]:
-        """The snapshot at which each branch and tag is."""
+        """Snapshot of each branch and tag."""
         ids = list(self.entries())
         return {
             (kind, ref[REF_NAME]): ids[ref.get(REF_SNAPSHOT, 0)]
@@ -140,8 +141,9 @@ class RepoDocument:
         }
 
     def with_refs(self, refs: Mapping[tuple[RefKind, str], SnapshotId]) -> RepoDocument:
-        """The document with other branches and tags. The name of a tag that goes is noted as that
-        of a deleted one, and that of one which comes is not any more."""
+        """The document with other branches and tags. The name of a removed tag is added to the
+        deleted tags, and the name of an added tag is removed from them.
+        """
         numbers = {id: number for number, id in enumerate(self.entries())}
         slots = {
             slot: [
@@ -158,20 +160,23 @@ class RepoDocument:
         return RepoDocument({**self.values, **slots, DELETED_TAGS: sorted(deleted)})
 
     def without(self, dropped: Collection[SnapshotId]) -> RepoDocument:
-        """The document without some snapshots. Nothing that stays may refer to them."""
+        """The document without some snapshots. They must not be referenced by the remaining
+        snapshots.
+        """
         entries = self.entries()
         stays = {id: entry for id, entry in entries.items() if id not in dropped}
         named = self.tips().union(entry.parent for entry in stays.values() if entry.parent)
         if needed := sorted(named.intersection(dropped)):
             raise Conflict(
-                f"the snapshot {needed[0]} was to be removed, and something refers to it by now",
+                f"the snapshot {needed[0]} was to be removed, but is referenced by now",
                 hint="nothing was deleted; run it again",
             )
         return self._with_entries(stays)
 
     def with_entries(self, changed: Mapping[SnapshotId, RepoEntry]) -> RepoDocument:
-        """The document with some snapshots as well, or as they are given. Their parents must be
-        among them, or be there."""
+        """The document with some snapshots added or replaced. Their parents must be among them, or
+        already present.
+        """
         return self._with_entries({**self.entries(), **changed})
 
     def _with_entries(self, entries: Mapping[SnapshotId, RepoEntry]) -> RepoDocument:
@@ -192,11 +197,11 @@ class RepoDocument:
         return RepoDocument({**self.values, **moved, SNAPSHOTS: infos})
 
     def updated(self, now: datetime, backup: str, kind: int = GC_RAN) -> RepoDocument:
-        """The document after a collection or an expiration: an entry in the log, and in the one
-        before it the backup that has the ``repo`` as it was.
+        """The document after a collection or an expiration: with a new entry in the log, and in the
+        preceding entry the backup of the previous ``repo``.
 
-        The library refuses to write after an entry of the future. So that nobody whose clock is
-        behind this one is held up, the entry is as old as clocks may differ.
+        The library refuses to write after an entry in the future. To avoid blocking writers with a
+        slow clock, the entry is antedated by the maximum difference of clocks.
         """
         updates = list(self.values[UPDATES])
         latest = max((update.get(UPDATE_AT, 0) for update in updates), default=0)
@@ -206,18 +211,18 @@ class RepoDocument:
         return RepoDocument({**self.values, UPDATES: [ran, *updates]})
 
     def rotated(self, backup: str) -> RepoDocument:
-        """The document with the newest entry of its log alone; the backup has all the others.
+        """The document with only the newest log entry; the backup has all others.
 
-        The library drops an entry from a log that is full, and from then on finds what is before it
-        by the backup that this entry names. So each backup that is named in a log will be needed;
-        of one that is rotated that is the one backup.
+        When a log is full, the library drops an entry and from then on finds earlier entries
+        through the backup named by it. Every backup named in a log is therefore needed later; in a
+        rotated log, this is a single backup.
         """
         newest = self.values[UPDATES][:1]
         return RepoDocument({**self.values, UPDATES: newest, BEFORE_UPDATES: backup})
 
 
 def backup_name(now: datetime, id: bytes) -> str:
-    """The name of a backup that is made now, in the folder of backups."""
+    """Name of a backup made now, in the folder of backups."""
     return f"repo.{_YEAR_3000 - to_micros(now) // 1000}.{name(id)}"
 
 

@@ -1,5 +1,4 @@
-"""The editor of ``repo``: takes snapshots out, puts them back and edits the history, by compare
-and swap."""
+"""Editor of ``repo`` by compare and swap: removes and puts back snapshots, edits the history."""
 
 from __future__ import annotations
 
@@ -21,21 +20,21 @@ from reclaim.stores.icechunk.repo_schema import EXPIRATION_RAN, GC_RAN
 from reclaim.stores.icechunk.withdrawn import Withdrawn, WithdrawnSnapshots
 
 ROUNDS = 50
-"""So often it is tried again when somebody else was faster."""
+"""Maximum number of attempts after conflicts with other writers."""
 FEW = 8
-"""So many files are looked for one by one; for more the folder is listed."""
+"""Maximum number of files looked up singly; for more, the folder is listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepoTakenBack:
-    """How much of an edit was taken back, and sentences about the rest."""
+    """Extent to which an edit was reverted, with sentences on the remainder."""
 
     changed: int
     left: list[str]
 
 
 class RepoEditor:
-    """Edits the ``repo`` of a repository that others write to as well."""
+    """Edits the ``repo`` of a repository with concurrent writers."""
 
     def __init__(
         self, storage: Storage, format: IcechunkFormat, withdrawn: WithdrawnSnapshots, clock: Clock
@@ -51,46 +50,46 @@ class RepoEditor:
     def follow(
         self, listed: Collection[SnapshotId], check: Callable[[], None]
     ) -> frozenset[SnapshotId]:
-        """Let ``repo`` have no snapshot that is listed, and every other one that was taken out.
+        """Remove listed snapshots from ``repo``, and put back all other removed snapshots.
 
-        What something refers to stays although it is listed, and is returned. ``check`` is asked
-        before each write, and raises if one may not write any more.
+        Listed snapshots with references stay, and are returned. ``check`` is called before each
+        write, and raises if writing is no longer allowed.
         """
         for _ in range(ROUNDS):
             data, version = self._swaps.get_version(self._address)
             document = RepoDocument.read(data, self._address)
             entries = document.entries()
             kept = _reached(
-                entries, [*document.tips(), *(one for one in entries if one not in listed)]
+                entries, [*document.tips(), *(id for id in entries if id not in listed)]
             )
-            dropped = {one for one in entries if one in listed and one not in kept}
+            dropped = {id for id in entries if id in listed and id not in kept}
             before = self._withdrawn.read()
-            # The library has taken them out for an expiration, and they are collected from now on.
-            adopted = {one for one, found in before.items() if found.pending and one in listed}
+            # Removed by the library in an expiration, and listed by a run since.
+            adopted = {id for id, removed in before.items() if removed.pending and id in listed}
             known = _dropping(_settled(before, entries, listed), entries, dropped)
             changed = document.without(dropped)
-            fitted = self._fitted(known, changed.entries(), listed)
+            fitted = self._restorable(known, changed.entries(), listed)
             check()
-            # Before they are out: what is written down nowhere could not come back.
+            # Record before removal: a snapshot without a record could not be put back.
             self._withdrawn.write(known)
             if dropped or fitted or adopted:
                 kind = GC_RAN
-                if fitted and all(one in known and known[one].pending for one in fitted):
+                if fitted and all(id in known and known[id].pending for id in fitted):
                     kind = EXPIRATION_RAN
                 target = changed.with_entries(fitted)
                 if not self._write(target, data, version, check, kind=kind):
                     continue
                 settled = adopted.union(fitted)
                 known = {
-                    one: replace(found, pending=found.pending and one not in settled)
-                    for one, found in known.items()
+                    id: replace(removed, pending=removed.pending and id not in settled)
+                    for id, removed in known.items()
                 }
                 self._withdrawn.write(_settled(known, target.entries(), listed))
             return kept.intersection(listed)
         raise self._out_of_time()
 
     def read(self) -> RepoDocument:
-        """The document as it is now."""
+        """Current document."""
         return RepoDocument.read(self._storage.get(self._address), self._address)
 
     def edit(
@@ -101,10 +100,10 @@ class RepoEditor:
         note: Callable[[EditRecord], None],
         check: Callable[[], None],
     ) -> bool:
-        """Give snapshots other parents and delete refs, as an expiration does, all at once.
+        """Change parents of snapshots and delete refs, as an expiration does, atomically.
 
-        False, with nothing done, if ``repo`` is not as it was seen, or somebody else was faster.
-        ``note`` is told of the edit before it is made.
+        Return False, with nothing done, if ``repo`` has changed since it was read, or another
+        writer was faster. ``note`` receives the edit before it is made.
         """
         data, version = self._swaps.get_version(self._address)
         document = RepoDocument.read(data, self._address)
@@ -113,57 +112,59 @@ class RepoEditor:
         entries, refs = document.entries(), document.refs()
         record = EditRecord(
             {
-                one: EditedParent(entries[one].parent, new, tuple(entries[one].pruned()))
-                for one, new in reparent.items()
+                id: EditedParent(entries[id].parent, new, tuple(entries[id].pruned()))
+                for id, new in reparent.items()
             },
             {named: refs[named] for named in delete_refs},
         )
         edited = {
-            one: entries[one].below(new, pruned_between(entries, one, new))
-            for one, new in reparent.items()
+            id: entries[id].below(new, pruned_between(entries, id, new))
+            for id, new in reparent.items()
         }
-        left = {named: at for named, at in refs.items() if named not in record.refs}
+        remaining = {named: at for named, at in refs.items() if named not in record.refs}
         check()
         note(record)
-        target = document.with_entries(edited).with_refs(left)
+        target = document.with_entries(edited).with_refs(remaining)
         return self._write(target, data, version, check, kind=EXPIRATION_RAN)
 
     def take_back(self, record: EditRecord, check: Callable[[], None]) -> RepoTakenBack:
-        """Give snapshots the parents back that an edit took from them, and put refs back that it
-        deleted, where nothing has changed since."""
+        """Revert the changed parents and deleted refs of an edit, where unchanged since."""
         for _ in range(ROUNDS):
             data, version = self._swaps.get_version(self._address)
             document = RepoDocument.read(data, self._address)
             entries, refs = document.entries(), document.refs()
-            left: list[str] = []
+            not_reverted: list[str] = []
             fitted: dict[SnapshotId, RepoEntry] = {}
-            for one, edited in record.parents.items():
-                if one in entries and entries[one].parent == edited.old:
+            for id, edited in record.parents.items():
+                if id in entries and entries[id].parent == edited.old:
                     continue
-                if one not in entries or entries[one].parent != edited.new:
-                    left.append(f"the parent of {one}, which is gone or was changed since")
+                if id not in entries or entries[id].parent != edited.new:
+                    not_reverted.append(f"the parent of {id}, which was deleted or changed since")
                 elif edited.old is not None and edited.old not in entries:
-                    left.append(f"the parent of {one}, which was {edited.old} and is gone")
+                    not_reverted.append(
+                        f"the parent of {id}, formerly {edited.old}, which was deleted"
+                    )
                 else:
-                    fitted[one] = entries[one].below(edited.old, edited.pruned)
+                    fitted[id] = entries[id].below(edited.old, edited.pruned)
             back = {}
             for (kind, name), at in record.refs.items():
                 if (kind, name) not in refs and at in entries:
                     back[kind, name] = at
                 elif refs.get((kind, name)) != at:
-                    why = "was made again elsewhere" if (kind, name) in refs else f"was at {at}"
-                    left.append(f"the {kind} {name}, which {why}")
+                    why = "was created again elsewhere" if (kind, name) in refs else f"was at {at}"
+                    not_reverted.append(f"the {kind} {name}, which {why}")
             if not fitted and not back:
-                return RepoTakenBack(0, left)
+                return RepoTakenBack(0, not_reverted)
             target = document.with_entries(fitted).with_refs({**refs, **back})
             check()
             if self._write(target, data, version, check, kind=EXPIRATION_RAN):
-                return RepoTakenBack(len(fitted) + len(back), left)
+                return RepoTakenBack(len(fitted) + len(back), not_reverted)
         raise self._out_of_time()
 
     def rotate_log(self, check: Callable[[], None]) -> None:
-        """Let the operations log need one backup and those before it, and no other that it names
-        now."""
+        """Rotate the operations log, so that it needs a single backup and its predecessors, and no
+        other backup named now.
+        """
         for _ in range(ROUNDS):
             data, version = self._swaps.get_version(self._address)
             if not any(update.backup for update in decode_repo(data, self._address).updates):
@@ -176,55 +177,55 @@ class RepoEditor:
 
     def _out_of_time(self) -> OutOfTime:
         return OutOfTime(
-            f"{self._address} was changed by others each time that it was to be written",
-            hint="nothing was deleted; run it again when fewer commits are being made",
+            f"{self._address} was changed by others before every attempt to write it",
+            hint="nothing was deleted; run it again when there are fewer commits",
         )
 
-    def _fitted(
+    def _restorable(
         self,
         known: Mapping[SnapshotId, Withdrawn],
-        there: Mapping[SnapshotId, RepoEntry],
+        present: Mapping[SnapshotId, RepoEntry],
         listed: Collection[SnapshotId],
     ) -> dict[SnapshotId, RepoEntry]:
-        """The snapshots that come back, and those that get back a parent which does."""
-        wanted = {
-            one: found.entry
-            for one, found in known.items()
-            if one not in listed and one not in there and not found.is_back
+        """Snapshots to be put back, and snapshots regaining a parent thereby."""
+        candidates = {
+            id: removed.entry
+            for id, removed in known.items()
+            if id not in listed and id not in present and not removed.is_back
         }
-        whole = self._whole(wanted.keys())
-        back = {one: entry for one, entry in wanted.items() if one in whole}
-        first = next((one for one, entry in there.items() if entry.parent is None), None)
+        whole = self._whole(candidates.keys())
+        back = {id: entry for id, entry in candidates.items() if id in whole}
+        root = next((id for id, entry in present.items() if entry.parent is None), None)
 
-        def hang(entry: RepoEntry, wanted: RepoEntry) -> RepoEntry:
-            """An entry below the nearest ancestor that is there or comes back, or else the first
-            snapshot, with the logs of those in between."""
+        def attach(entry: RepoEntry, original: RepoEntry) -> RepoEntry:
+            """Attach an entry to the nearest ancestor present or put back, otherwise to the first
+            snapshot, with the logs of the bypassed ancestors.
+            """
             passed: list[SnapshotId] = []
-            at = wanted.parent
-            while at is not None and at not in there and at not in back:
+            at = original.parent
+            while at is not None and at not in present and at not in back:
                 if at in known:
                     passed.append(at)
-                at = known[at].entry.parent if at in known else first
-            logs = [
-                log for one in reversed(passed) for log in (*known[one].entry.pruned(), str(one))
-            ]
-            return entry.below(at, [*logs, *wanted.pruned()])
+                at = known[at].entry.parent if at in known else root
+            logs = [log for id in reversed(passed) for log in (*known[id].entry.pruned(), str(id))]
+            return entry.below(at, [*logs, *original.pruned()])
 
-        fitted = {one: hang(entry, entry) for one, entry in back.items()}
-        for one, found in known.items():
-            # Unless the library has given it another one since.
-            if found.is_back and one in there and there[one].parent == found.stand_in:
-                hung = hang(there[one], found.entry)
-                if hung.parent != found.stand_in:
-                    fitted[one] = hung
+        fitted = {id: attach(entry, entry) for id, entry in back.items()}
+        for id, removed in known.items():
+            # Skip a snapshot re-parented by the library since.
+            if removed.is_back and id in present and present[id].parent == removed.stand_in:
+                attached = attach(present[id], removed.entry)
+                if attached.parent != removed.stand_in:
+                    fitted[id] = attached
         return fitted
 
     def _whole(self, snapshots: Collection[SnapshotId]) -> frozenset[SnapshotId]:
-        """Those of some snapshots whose files are there; without them nobody could read what is
-        listed."""
+        """Return those snapshots whose files exist; listed snapshots without files would be
+        unreadable.
+        """
         if len(snapshots) > FEW:
             names = self._format.ids_in(self._storage, SNAPSHOTS)
-            return frozenset(one for one in snapshots if one in names)
+            return frozenset(id for id in snapshots if id in names)
         return frozenset(filter(self._is_whole, snapshots))
 
     def _is_whole(self, snapshot: SnapshotId) -> bool:
@@ -244,7 +245,7 @@ class RepoEditor:
         kind: int,
         rotate: bool = False,
     ) -> bool:
-        """Write ``repo`` in the place of what it was; False if it is that no more."""
+        """Replace ``repo``; return False if it has changed."""
         now = self._clock.now()
         backup = backup_name(now, secrets.token_bytes(ID_BYTES))
         updated = document.updated(now, backup, kind)
@@ -254,23 +255,24 @@ class RepoEditor:
         check()
         try:
             self._swaps.swap(self._address, data, version=version)
-            # On a disk somebody may have written over it, who had read what was there before.
+            # On a disk, a concurrent writer may have overwritten it from an older read.
             certain = self._swaps.swaps_atomically
         except Conflict:
-            # An answer may have been lost, and the request sent once more.
+            # The request may have been repeated after a lost response.
             certain = False
         if not certain and not (landed := self._has_landed(backup)):
             if landed is not None:
                 self._storage.delete(address)
             return False
-        # Nothing may be deleted of what could still be listed after a power cut.
+        # Objects possibly listed after a power cut must not be deleted.
         self._storage.flush([address, self._address])
         return True
 
     def _has_landed(self, backup: str) -> bool | None:
-        """Whether ``repo`` is what was written, or has been made from it since: its log names the
-        backup then, also if the library has put a part of the log into other backups. None if a
-        part of the log is missing, so that nobody can tell."""
+        """Whether ``repo`` is the written version or derived from it: its log then names the
+        backup, possibly in a part moved to other backups by the library. None if a part of the log
+        is missing and the answer is unknown.
+        """
         address = self._address
         for _ in range(ROUNDS):
             try:
@@ -288,27 +290,28 @@ class RepoEditor:
 def pruned_between(
     entries: Mapping[SnapshotId, RepoEntry], snapshot: SnapshotId, parent: SnapshotId | None
 ) -> list[str]:
-    """The ancestors whose transaction logs a snapshot needs if it hangs on an ancestor that is not
-    its parent; the oldest first, as the library has them."""
+    """Ancestors whose transaction logs a snapshot needs below an ancestor other than its parent;
+    oldest first, as in the library.
+    """
     skipped: list[SnapshotId] = []
     at = entries[snapshot].parent
     while at is not None and at != parent:
         skipped.append(at)
         at = entries[at].parent
-    logs = [log for one in reversed(skipped) for log in (*entries[one].pruned(), str(one))]
+    logs = [log for id in reversed(skipped) for log in (*entries[id].pruned(), str(id))]
     return [*logs, *entries[snapshot].pruned()]
 
 
 def _reached(
     entries: Mapping[SnapshotId, RepoEntry], roots: Iterable[SnapshotId]
 ) -> frozenset[SnapshotId]:
-    found: set[SnapshotId] = set()
+    reached: set[SnapshotId] = set()
     for root in roots:
         at: SnapshotId | None = root
-        while at is not None and at not in found:
-            found.add(at)
+        while at is not None and at not in reached:
+            reached.add(at)
             at = entries[at].parent
-    return frozenset(found)
+    return frozenset(reached)
 
 
 def _dropping(
@@ -316,15 +319,16 @@ def _dropping(
     entries: Mapping[SnapshotId, RepoEntry],
     dropped: Collection[SnapshotId],
 ) -> dict[SnapshotId, Withdrawn]:
-    """What is written down, with what is about to be taken out: below its own parent, if it has
-    waited for that."""
+    """Records including the snapshots about to be removed: below their original parent, if they
+    were waiting for it.
+    """
     going = {}
-    for one in dropped:
-        waited = known.get(one)
-        if waited is not None and waited.stand_in == entries[one].parent:
-            going[one] = replace(waited, stand_in=None)
+    for id in dropped:
+        waited = known.get(id)
+        if waited is not None and waited.stand_in == entries[id].parent:
+            going[id] = replace(waited, stand_in=None)
         else:
-            going[one] = Withdrawn(entries[one])
+            going[id] = Withdrawn(entries[id])
     return {**known, **going}
 
 
@@ -333,19 +337,19 @@ def _settled(
     entries: Mapping[SnapshotId, RepoEntry],
     listed: Collection[SnapshotId],
 ) -> dict[SnapshotId, Withdrawn]:
-    """The snapshots that are written down, without those that are back as they were."""
+    """Records without the snapshots put back in their original place."""
     settled = {}
-    for one, found in known.items():
-        if one in entries and found.pending:
+    for id, removed in known.items():
+        if id in entries and removed.pending:
             continue
-        if one in entries and one not in listed:
-            if entries[one].parent == found.entry.parent:
+        if id in entries and id not in listed:
+            if entries[id].parent == removed.entry.parent:
                 continue
-            if not _is_known(found.entry.parent, known, entries):
-                # What it waited for is gone for good: it stays below what stands in for it.
+            if not _is_known(removed.entry.parent, known, entries):
+                # Its parent is lost: the snapshot stays below the stand-in.
                 continue
-            found = replace(found, stand_in=found.stand_in or entries[one].parent)
-        settled[one] = found
+            removed = replace(removed, stand_in=removed.stand_in or entries[id].parent)
+        settled[id] = removed
     return settled
 
 
@@ -354,7 +358,7 @@ def _is_known(
     known: Mapping[SnapshotId, Withdrawn],
     entries: Mapping[SnapshotId, RepoEntry],
 ) -> bool:
-    """Whether it is written down where an ancestor hangs, up to one that is there."""
+    """Whether the position of an ancestor is recorded, up to a present ancestor."""
     while parent is not None and parent not in entries:
         if parent not in known:
             return False

@@ -1,6 +1,6 @@
-"""The file ``repo`` of spec 2: all snapshots with their parents, branches, tags, the last updates.
+"""File ``repo`` of spec 2: all snapshots with their parents, branches, tags, latest updates.
 
-It decides what exists: a snapshot that it does not list cannot be referred to any more.
+It defines which snapshots exist: an unlisted snapshot cannot be referenced.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from reclaim.stores.icechunk.object_ids import ID_BYTES, name, names
 
 SPEC = 2
 KNOWN_FLAGS = frozenset((3, 4, 5))
-"""Feature flags: move nodes, create tags, delete tags. None of them changes what is needed."""
+"""Feature flags: move nodes, create tags, delete tags. They do not change the dependencies of
+snapshots.
+"""
 
 _SPEC, _TAGS, _BRANCHES, _DELETED_TAGS, _SNAPSHOTS, _STATUS = range(6)
 _UPDATES, _BEFORE_UPDATES, _ENABLED, _DISABLED, _EXTRA, _SLOTS = 7, 8, 10, 11, 12, 13
@@ -40,7 +42,7 @@ _ROOT = -1
 
 
 class Availability(IntEnum):
-    """Whether a repository may be written to."""
+    """Whether a repository accepts writes."""
 
     ONLINE = 0
     READ_ONLY = 1
@@ -56,12 +58,12 @@ class SnapshotInfo:
     written_at: datetime
     message: str
     pruned: tuple[str, ...]
-    """Ancestors that were taken out of history and whose transaction logs it still needs."""
+    """Ancestors removed from history whose transaction logs are still needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """An entry of the operations log, and the backup of the ``repo`` before the next one."""
+    """An entry of the operations log, and the backup of the ``repo`` before the next entry."""
 
     type: int
     updated_at: datetime
@@ -70,25 +72,25 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class RepoFile:
-    """A ``repo``, as it was read at once."""
+    """A ``repo`` from a single read."""
 
     snapshots: Sequence[SnapshotInfo]
-    """By id."""
+    """Sorted by id."""
     count: int
-    """How many snapshots there are, as the file itself says it."""
+    """Number of snapshots, as stored in the file."""
     branches: Mapping[str, str]
     tags: Mapping[str, str]
     deleted_tags: tuple[str, ...]
     availability: Availability
     reason: str
     updates: Sequence[Update]
-    """The newest first."""
+    """Newest first."""
     before_updates: str | None
-    """The backup that has the updates before these."""
+    """Backup with the preceding updates."""
 
 
 def decode_repo(data: bytes, address: str) -> RepoFile:
-    """The ``repo`` in the bytes of a file; ``address`` is named in errors."""
+    """Decode ``repo`` from the bytes of a file; errors name ``address``."""
     spec, payload = unwrap(data, FileType.REPO, address)
     with decoding(address):
         return _decode(payload, spec)
@@ -98,10 +100,10 @@ def _decode(payload: bytes, spec: int) -> RepoFile:
     root = FlatBuffer(payload).root
     root.check_slots(_SLOTS, empty=(_EXTRA,))
     if root.number(_SPEC, "<B") != SPEC or spec != SPEC:
-        raise UnknownSlot(f"it says that it is of version {root.number(_SPEC, '<B')}")
+        raise UnknownSlot(f"its version is {root.number(_SPEC, '<B')}")
     for slot in (_ENABLED, _DISABLED):
         if unknown := set(root.items(slot, "<u2").tolist()) - KNOWN_FLAGS:
-            raise UnknownSlot(f"it has feature flags that are not known: {sorted(unknown)}")
+            raise UnknownSlot(f"it has unknown feature flags: {sorted(unknown)}")
     snapshots = _snapshots(root)
     status = root.table(_STATUS)
     if status is None:
@@ -109,7 +111,7 @@ def _decode(payload: bytes, spec: int) -> RepoFile:
     status.check_slots(_STATUS_SLOTS)
     availability = status.number(_STATUS_AVAILABILITY, "<B")
     if availability not in tuple(Availability):
-        raise UnknownSlot(f"it has a status that is not known: {availability}")
+        raise UnknownSlot(f"it has an unknown status: {availability}")
     texts = root.targets(_DELETED_TAGS).tolist()
     return RepoFile(
         snapshots=snapshots,
@@ -130,10 +132,10 @@ def _snapshots(root: FlatTable) -> Sequence[SnapshotInfo]:
     everyone = np.ones(len(infos), np.bool_)
     ids: list[str] = names(infos.fixed(_INFO_ID, ID_BYTES, everyone)).to_pylist()
     if any(first >= second for first, second in pairwise(ids)):
-        raise Damaged("its snapshots are not in order, or one is there twice")
+        raise Damaged("its snapshots are unsorted or duplicated")
     parents = infos.numbers(_INFO_PARENT, "<i4").tolist()
     if any(not _ROOT <= parent < len(ids) for parent in parents):
-        raise Damaged("a snapshot in it has a parent that is not there")
+        raise Damaged("the parent of a snapshot is missing")
     times = infos.numbers(_INFO_FLUSHED_AT, "<u8").tolist()
     messages = infos.targets(_INFO_MESSAGE, everyone).tolist()
     pruned: list[tuple[str, ...]] = [()] * len(ids)
@@ -141,8 +143,10 @@ def _snapshots(root: FlatTable) -> Sequence[SnapshotInfo]:
         pruned[number] = _pruned(FlatTable(root.buffer, int(infos.positions[number])))
     text = root.buffer.text
     return [
-        SnapshotInfo(id, None if parent == _ROOT else ids[parent], from_micros(at), text(said), cut)
-        for id, parent, at, said, cut in zip(ids, parents, times, messages, pruned, strict=True)
+        SnapshotInfo(
+            id, None if parent == _ROOT else ids[parent], from_micros(at), text(message), cut
+        )
+        for id, parent, at, message, cut in zip(ids, parents, times, messages, pruned, strict=True)
     ]
 
 
@@ -157,9 +161,9 @@ def _refs(root: FlatTable, slot: int, snapshots: Sequence[SnapshotInfo]) -> dict
         ref.check_slots(_REF_SLOTS)
         named, number = ref.text(_REF_NAME), ref.number(_REF_SNAPSHOT, "<I")
         if named is None or named in refs:
-            raise Damaged("a branch or tag in it has no name, or is there twice")
+            raise Damaged("a branch or tag has no name, or is duplicated")
         if number >= len(snapshots):
-            raise Damaged(f"{named} in it points at a snapshot that is not there")
+            raise Damaged(f"{named} points at a missing snapshot")
         refs[named] = snapshots[number].id
     return refs
 

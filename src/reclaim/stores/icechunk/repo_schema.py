@@ -1,4 +1,4 @@
-"""The schema of ``repo``: every field that is known, so that all of them can be carried over."""
+"""Schema of ``repo``: every known field, so that all of them are preserved."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ID = Fixed(ID_BYTES)
 
 METADATA = Many(TableSchema({0: String(), 1: Bytes()}))
 
-# Slots of ``repo``, and of what is in it.
+# Slots of ``repo``, and of its tables.
 SPEC, TAGS, BRANCHES, DELETED_TAGS, SNAPSHOTS, STATUS, REPO_METADATA = range(7)
 UPDATES, BEFORE_UPDATES = 7, 8
 REF_NAME, REF_SNAPSHOT = 0, 1
@@ -41,9 +41,9 @@ INFO = TableSchema(
 _STATUS = TableSchema({0: BYTE, 1: INSTANT, 2: String()})
 
 GC_RAN = 13
-"""The type of the update that a collection leaves in the operations log."""
+"""Type of the log entry written by a collection."""
 EXPIRATION_RAN = 14
-"""The same of an expiration."""
+"""Type of the log entry written by an expiration."""
 _NOTHING = TableSchema({})
 _NAME = TableSchema({0: String()})
 _NAME_AND_SNAPSHOT = TableSchema({0: String(), 1: ID})

@@ -1,8 +1,8 @@
-"""Objects that a run has in quarantine and that something refers to again.
+"""Quarantined objects of a run which are referenced again.
 
-In spec 1 nothing keeps a writer from a snapshot that has just gone; in spec 2 somebody may have put
-an older ``repo`` in its place. Such snapshots come back instead of being deleted for good, with all
-that they use and their ancestors.
+In spec 1 a writer may reference a snapshot just removed; in spec 2 an older ``repo`` may have been
+put in its place. Such snapshots are restored instead of deleted, with all their dependencies and
+ancestors.
 """
 
 from __future__ import annotations
@@ -18,72 +18,72 @@ from reclaim.stores.icechunk.observing import IcechunkObserver
 
 
 def rereferenced(observer: IcechunkObserver, run_id: str, reader: Reader) -> Collection[str]:
-    """Objects in a run's quarantine that something refers to now, by their addresses there."""
+    """Quarantined objects of a run which are referenced now, by their quarantine addresses."""
     taken = observer.sidecar.lists.taken_by(run_id).keys()
     waiting = sorted(taken & observer.referred_to(reader))
     return _Quarantined(observer, run_id).needed(waiting, taken)
 
 
 class _Quarantined:
-    """The objects that a run has put in quarantine."""
+    """Objects quarantined by a run."""
 
     def __init__(self, observer: IcechunkObserver, run_id: str) -> None:
         self._storage = observer.storage
         self._format = observer.format
-        self._aside = observer.format.quarantine_path(run_id)
+        self._folder = observer.format.quarantine_path(run_id)
         self._withdrawn = observer.withdrawn.read()
 
     def needed(self, waiting: list[SnapshotId], taken: Collection[SnapshotId]) -> set[str]:
-        found: set[str] = set()
+        addresses: set[str] = set()
         done: set[SnapshotId] = set()
         while waiting:
             snapshot = waiting.pop()
             if snapshot in done:
                 continue
             done.add(snapshot)
-            found |= self._objects_of(snapshot)
+            addresses |= self._objects_of(snapshot)
             parent = self._parent_of(snapshot)
             if parent is not None and parent in taken:
                 waiting.append(parent)
-        return found
+        return addresses
 
     def _objects_of(self, snapshot: SnapshotId) -> set[str]:
-        """A snapshot, its logs, its manifests and their chunks, by their addresses in quarantine.
+        """A snapshot, its logs, its manifests and their chunks, by their quarantine addresses.
 
-        Some of it may be at home: a live snapshot uses it, or somebody has begun to bring it back.
+        Some may be at their original address: used by a live snapshot, or already restored.
         """
         home = self._format.address(SNAPSHOTS, snapshot)
         logs = [snapshot, *self._pruned(snapshot)]
-        found = {
-            self._at(home),
-            *(self._at(self._format.address(TRANSACTIONS, log)) for log in logs),
+        addresses = {
+            self._quarantine_address(home),
+            *(self._quarantine_address(self._format.address(TRANSACTIONS, log)) for log in logs),
         }
-        for row in self._format.containers(self._storage, self._where(home)).to_pylist():
-            manifest = {**row, "address": self._where(row["address"])}
-            entries = self._format.entries(self._storage, manifest, paths=False)
-            found.add(self._at(row["address"]))
-            found.update(map(self._at, entries.column("address").to_pylist()))
-        return found
+        for row in self._format.containers(self._storage, self._current_address(home)).to_pylist():
+            manifest = {**row, "address": self._current_address(row["address"])}
+            chunks = self._format.entries(self._storage, manifest, paths=False).column("address")
+            addresses.add(self._quarantine_address(row["address"]))
+            addresses.update(map(self._quarantine_address, chunks.to_pylist()))
+        return addresses
 
-    def _where(self, home: str) -> str:
-        """The address at which an object is now: in quarantine, or else at home."""
-        aside = self._at(home)
+    def _current_address(self, home: str) -> str:
+        """Current address of an object: in quarantine, otherwise the original address."""
+        quarantined = self._quarantine_address(home)
         try:
-            self._storage.head(aside)
+            self._storage.head(quarantined)
         except NotFound:
             return home
-        return aside
+        return quarantined
 
     def _parent_of(self, snapshot: SnapshotId) -> SnapshotId | None:
         if snapshot in self._withdrawn:
             return self._withdrawn[snapshot].entry.parent
-        address = self._where(self._format.address(SNAPSHOTS, snapshot))
+        address = self._current_address(self._format.address(SNAPSHOTS, snapshot))
         file = read_snapshot(self._storage, address)
         return None if file.parent is None else SnapshotId(file.parent)
 
     def _pruned(self, snapshot: SnapshotId) -> Collection[str]:
         return self._withdrawn[snapshot].entry.pruned() if snapshot in self._withdrawn else ()
 
-    def _at(self, home: str) -> str:
-        """Where an object of the repository is in quarantine."""
-        return self._aside + home.removeprefix(self._format.prefix)
+    def _quarantine_address(self, home: str) -> str:
+        """Quarantine address of an object."""
+        return self._folder + home.removeprefix(self._format.prefix)

@@ -1,4 +1,4 @@
-"""Snapshots: the manifests that one needs, its time and message and, in spec 1, its parent."""
+"""Snapshots: their manifests, time and message and, in spec 1, their parent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INFO_STRUCT = np.dtype(
 
 @dataclass(frozen=True, slots=True)
 class ManifestInfos:
-    """The manifests that a snapshot lists: their ids, sizes in bytes and numbers of refs."""
+    """Manifests listed by a snapshot: ids, sizes in bytes and numbers of refs."""
 
     ids: Ids
     sizes: npt.NDArray[np.uint64]
@@ -51,7 +51,7 @@ NO_MANIFESTS = ManifestInfos(
 
 @dataclass(frozen=True, slots=True)
 class SnapshotHeader:
-    """A snapshot's place in the history. In spec 2 only ``repo`` knows its parent."""
+    """Position of a snapshot in the history. In spec 2 its parent is only in ``repo``."""
 
     id: str
     spec: int
@@ -62,21 +62,21 @@ class SnapshotHeader:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile(SnapshotHeader):
-    """A snapshot as its own file tells it."""
+    """A snapshot as described by its own file."""
 
     manifests: ManifestInfos
     nodes: int
 
 
 def decode_snapshot(data: bytes, address: str) -> SnapshotFile:
-    """The snapshot in the bytes of a file; ``address`` is named in errors."""
+    """Decode a snapshot from the bytes of a file; errors name ``address``."""
     spec, payload = unwrap(data, FileType.SNAPSHOT, address)
     with decoding(address):
         return _decode(payload, spec)
 
 
 def decode_header(data: bytes, address: str) -> SnapshotHeader:
-    """The place of a snapshot in the history. The data that it needs is not looked at."""
+    """Decode the position of a snapshot in the history, without its dependencies."""
     spec, payload = unwrap(data, FileType.SNAPSHOT, address)
     with decoding(address):
         return _header(FlatBuffer(payload).root, spec)
@@ -115,7 +115,7 @@ def _header(root: FlatTable, spec: int) -> SnapshotHeader:
 
 
 def _manifests(root: FlatTable) -> ManifestInfos:
-    """Both lists together: each spec fills one of them."""
+    """Both lists of manifests together: each spec fills only its own list."""
     structs = root.items(_MANIFESTS_1, _INFO_STRUCT)
     first = np.ascontiguousarray(structs["id"]).view(np.uint8).reshape(len(structs), ID_BYTES)
     positions = root.targets(_MANIFESTS_2)
@@ -132,11 +132,11 @@ def _manifests(root: FlatTable) -> ManifestInfos:
 
 
 def _check_nodes(nodes: Tables, manifests: ManifestInfos) -> None:
-    """Refuse a node with a manifest that the snapshot does not list: its chunks would be lost."""
+    """Refuse a node with a manifest not listed by the snapshot: its chunks would be lost."""
     nodes.check_slots(_NODE_SLOTS, empty=(_NODE_EXTRA,))
     types = nodes.numbers(_NODE_TYPE, "u1")
     if not ((types == _ARRAY) | (types == _GROUP)).all():
-        raise UnknownSlot("a node in it is neither an array nor a group")
+        raise UnknownSlot("a node is neither an array nor a group")
     buffer = nodes.buffer
     arrays = Tables(buffer, nodes.targets(_NODE_DATA, types == _ARRAY))
     arrays.check_slots(_ARRAY_SLOTS)
@@ -146,10 +146,10 @@ def _check_nodes(nodes: Tables, manifests: ManifestInfos) -> None:
     refs.check_slots(_REF_SLOTS)
     named = refs.fixed(_REF_ID, ID_BYTES, np.ones(len(refs), np.bool_))
     if not np.isin(_keys(named), _keys(manifests.ids)).all():
-        raise Damaged("an array in it has a manifest that is not in its list of manifests")
+        raise Damaged("an array has a manifest missing in the list of manifests")
 
 
 def _keys(ids: Ids) -> npt.NDArray[np.bytes_]:
-    """Ids that can be compared, one value each. A zero at the end counts as any other byte."""
+    """Ids as comparable scalars. Trailing zero bytes are significant."""
     ended = np.concatenate([ids, np.ones((len(ids), 1), np.uint8)], axis=1)
     return np.ascontiguousarray(ended).view(f"S{ID_BYTES + 1}").reshape(len(ids))

@@ -1,4 +1,4 @@
-"""An Icechunk repository as the runs see it, and how ``icechunk:LOCATION`` is opened."""
+"""An Icechunk repository as a store, and the opener of ``icechunk:LOCATION``."""
 
 from __future__ import annotations
 
@@ -49,22 +49,20 @@ from reclaim.stores.sidecar.store import SidecarStore
 from reclaim.urls import normalize
 
 SAFETY_BASIS = (
-    "Branches, tags and snapshots were read after the objects were listed. A commit in the making "
-    "is protected by the margin alone, and so is what a snapshot that nothing refers to yet uses."
+    "Branches, tags and snapshots were read after the objects were listed. An unfinished commit "
+    "is protected by the margin alone, and so are the objects of an unreferenced snapshot."
 )
-IN_FILES = (
-    " In spec 1 nothing keeps a writer from making a branch at a snapshot while it is collected."
-)
+IN_FILES = " In spec 1 a writer can create a branch at a snapshot while it is collected."
 ON_DISK = (
-    " On a local disk two writers of `repo` can miss each other for a moment, as with Icechunk's "
-    "own library: apply while nobody commits."
+    " On a local disk concurrent writers of `repo` can overwrite each other, as with Icechunk's "
+    "own library: apply while there are no commits."
 )
 
 
 IRREVERSIBLE = (
-    "in spec 1 Icechunk's own library edits the history, which cannot be taken back: an undo "
-    "brings back snapshots and their objects, and holds them for the rest of the quarantine; it "
-    "brings back neither parents nor refs"
+    "in spec 1 Icechunk's own library edits the history, which cannot be reverted: an undo "
+    "restores snapshots and their objects, and holds them for the rest of the quarantine; it "
+    "restores neither parents nor refs"
 )
 
 
@@ -79,7 +77,7 @@ class IcechunkStore(
     Quarantines,
     ReportsRereferenced,
 ):
-    """One repository."""
+    """An Icechunk repository."""
 
     format: IcechunkFormat
 
@@ -102,16 +100,16 @@ class IcechunkStore(
         self.clock = clock or SystemClock()
         self.storage = storage or ObjectStorage.open(root)
         self.format = IcechunkFormat(root, self.name, _spec(self.storage, self.name))
-        ours = f"{self.format.prefix}{OURS}/"
-        sidecar = Sidecar(self.storage, ours, self.clock)
+        prefix = f"{self.format.prefix}{OURS}/"
+        sidecar = Sidecar(self.storage, prefix, self.clock)
         super().__init__(sidecar)
         self.safety_basis = f"{SAFETY_BASIS}{self._not_promised()}"
         self._observer = IcechunkObserver(
             self.storage,
             self.format,
             sidecar,
-            WithdrawnSnapshots(self.storage, ours),
-            EditRecords(self.storage, ours),
+            WithdrawnSnapshots(self.storage, prefix),
+            EditRecords(self.storage, prefix),
             self.clock,
         )
 
@@ -143,7 +141,7 @@ class IcechunkStore(
             or self._observer.withdrawn.any_pending()
         ):
             with suppress(Conflict), self.lock(new_uid()) as held:
-                # No plan has looked yet whether it may be changed now.
+                # No plan has checked yet whether changes are allowed.
                 self.check()
                 held.begin()
 
@@ -164,21 +162,21 @@ class IcechunkStore(
         load_library()
 
     def needed_once_edited(self, history: History, edit: Edit) -> Collection[str]:
-        """The transaction logs of ancestors that edited snapshots pass over, in spec 2."""
+        """Transaction logs of ancestors bypassed by edited snapshots, in spec 2."""
         if self.format.spec == 1:
             return ()
         passed: set[tuple[int, int | None]] = set()
         gone = set(edit.unreachable)
-        for one, parents in edit.reparent.items():
-            if one in gone:
+        for id, parents in edit.reparent.items():
+            if id in gone:
                 continue
             end = history.numbers[parents[0]] if parents else None
-            above = history.parents[history.numbers[one]]
+            above = history.parents[history.numbers[id]]
             while above and above[0] != end and (above[0], end) not in passed:
                 passed.add((above[0], end))
                 above = history.parents[above[0]]
         logs = {history.snapshots[number].id for number, _ in passed}
-        return [self.format.address(TRANSACTIONS, one) for one in logs]
+        return [self.format.address(TRANSACTIONS, id) for id in logs]
 
     def irreversible(self) -> str:
         return IRREVERSIBLE if self.format.spec == 1 else ""
@@ -187,19 +185,19 @@ class IcechunkStore(
         self._observer.check()
         return self._observer.current_history()
 
-    # The way back
+    # Undo
 
     def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
         return {
-            one: {SNAPSHOT: self.format.address(SNAPSHOTS, one)}
-            for one in self._sidecar.lists.taken_by(run_id)
+            id: {SNAPSHOT: self.format.address(SNAPSHOTS, id)}
+            for id in self._sidecar.lists.taken_by(run_id)
         }
 
     def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:
         taken = {run_id: self._sidecar.lists.taken_by(run_id) for run_id in runs}
         return {
             run_id: {
-                SNAPSHOT: [self.format.address(SNAPSHOTS, one) for one in snapshots],
+                SNAPSHOT: [self.format.address(SNAPSHOTS, id) for id in snapshots],
                 TRANSACTION: [
                     self.format.address(TRANSACTIONS, log)
                     for log in self._observer.logs_of(snapshots)
@@ -212,39 +210,42 @@ class IcechunkStore(
         return rereferenced(self._observer, run_id, reader)
 
     def keep_parents(self, seen: Observation, *, besides: str) -> Observation:
-        """An observation in which what runs would build on is held; see ``KeepsParents``."""
+        """Return an observation in which snapshots required by undoable runs are held; see
+        ``KeepsParents``.
+        """
         runs = [run.id for run in self.runs() if run.undoable and run.id != besides]
         return replace(seen, promised=seen.promised | (self._passed_over(runs) & seen.ids))
 
     def _passed_over(self, runs: Collection[str]) -> frozenset[SnapshotId]:
-        """The parents of snapshots that runs took, and what they took out of history."""
-        taken = [one for run_id in runs for one in self._sidecar.lists.taken_by(run_id)]
+        """Parents of snapshots removed by runs, and snapshots bypassed by their edits."""
+        taken = [id for run_id in runs for id in self._sidecar.lists.taken_by(run_id)]
         if self.format.spec == 1:
             return frozenset(self._parents_in_files(runs))
         withdrawn = self._observer.withdrawn.read() if taken else {}
-        entries = (withdrawn[one].entry for one in taken if one in withdrawn)
+        entries = (withdrawn[id].entry for id in taken if id in withdrawn)
         edits = filter(None, map(self._observer.edits.read, runs))
         return frozenset(
             (
                 *(entry.parent for entry in entries if entry.parent is not None),
-                *(one for edit in edits for one in edit.passed_over()),
+                *(id for edit in edits for id in edit.passed_over()),
             )
         )
 
     def _parents_in_files(self, runs: Collection[str]) -> Iterator[SnapshotId]:
-        """The parents of snapshots that runs took, as their files say, wherever these are."""
+        """Parents of snapshots removed by runs, from their files at any address."""
         for run_id in runs:
             ids = sorted(self._sidecar.lists.taken_by(run_id))
-            aside = self.format.quarantine_path(run_id)
+            quarantine = self.format.quarantine_path(run_id)
             with ThreadPoolExecutor(max(self.storage.at_once, 1)) as readers:
-                files = list(readers.map(lambda one: self._find_taken(one, aside), ids))  # noqa: B023
+                files = list(readers.map(lambda id: self._find_taken(id, quarantine), ids))  # noqa: B023
             yield from (SnapshotId(file.parent) for file in files if file and file.parent)
 
-    def _find_taken(self, snapshot: SnapshotId, aside: str) -> SnapshotFile | None:
-        """A snapshot that a run took, from its quarantine or from where it was; None if it cannot
-        be read, which whoever asks what it needs will say."""
-        at_home = self.format.address(SNAPSHOTS, snapshot)
-        for address in (f"{aside}{SNAPSHOTS}/{snapshot}", at_home):
+    def _find_taken(self, snapshot: SnapshotId, quarantine: str) -> SnapshotFile | None:
+        """Read a removed snapshot from the run's quarantine or its original address; None if it is
+        unreadable, which a later check of its dependencies reports.
+        """
+        original = self.format.address(SNAPSHOTS, snapshot)
+        for address in (f"{quarantine}{SNAPSHOTS}/{snapshot}", original):
             with suppress(NotFound, Corrupt):
                 return decode_snapshot(self.storage.get(address), address)
         return None
@@ -271,26 +272,26 @@ class IcechunkStore(
     def collect_backups(self) -> None:
         if self.format.spec == 1:
             raise InvalidInput(
-                f"{self.name} is of spec 1, which keeps no copies of what it replaces",
-                hint="leave --old-backups out",
+                f"{self.name} is of spec 1, which keeps no copies of replaced files",
+                hint="omit --old-backups",
             )
         self.format = replace(self.format, backups=True)
         self._observer.format = self.format
         self._observer.collects_backups = True
 
-    # For the doctor
+    # Checks
 
     def findings(self, *, deep: bool, advance: Advance | None) -> Iterator[Finding]:
         return IcechunkExamination(self._observer, self.name).findings(deep=deep, advance=advance)
 
 
 def open_store(location: str) -> IcechunkStore:
-    """The repository at a location."""
+    """Open the repository at a location."""
     return IcechunkStore(location)
 
 
 def _spec(storage: Storage, name: str) -> int:
-    """The version of the format: from the second on there is a file ``repo``."""
+    """Version of the format: from version 2 on, a file ``repo`` exists."""
     try:
         storage.head(f"{name}/{REPO}")
     except NotFound:

@@ -1,4 +1,4 @@
-"""A survey of snapshots: their files as they are listed and, where the history is in them, read."""
+"""Survey of snapshots: their files as listed and, where they hold the history, as read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from reclaim.clock import from_micros, to_micros
 from reclaim.errors import Corrupt, NotFound, Refused
 from reclaim.storage import LISTED, KeyRange, Storage
-from reclaim.storage.ahead import read_ahead
+from reclaim.storage.read_ahead import read_ahead
 from reclaim.stores.format import SNAPSHOTS
 from reclaim.stores.icechunk.addresses import REPO
 from reclaim.stores.icechunk.object_ids import ID_LETTERS, PATTERN
@@ -26,24 +26,24 @@ from reclaim.stores.icechunk.snapshot_file import (
     decode_snapshot,
 )
 
-READ_TOGETHER = 256
-"""Snapshots that are passed on together."""
+BATCH = 256
+"""Number of snapshots in a batch."""
 BYTES_OF_AN_ENTRY = 50
 
 
 def listed(storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
-    """The objects of key ranges, as ``LISTED``."""
+    """Objects of key ranges, as ``LISTED``."""
 
     def batches(keys: KeyRange) -> Sequence[pa.RecordBatch]:
         return list(storage.batches(keys.prefix, after=keys.after, until=keys.until))
 
     with ThreadPoolExecutor(max(storage.at_once, 1)) as listers:
-        each = [batch for found in listers.map(batches, ranges) for batch in found]
-    return pa.Table.from_batches(each, schema=LISTED)
+        all_batches = [batch for listing in listers.map(batches, ranges) for batch in listing]
+    return pa.Table.from_batches(all_batches, schema=LISTED)
 
 
 def heads(storage: Storage, addresses: Sequence[str]) -> tuple[pa.Table, Sequence[str]]:
-    """Those of some objects that are there, as ``LISTED``, and the addresses of the others."""
+    """Existing objects, as ``LISTED``, and the addresses of missing objects."""
     rows: list[dict[str, Any]] = []
     gone = []
     for address in addresses:
@@ -58,9 +58,9 @@ def heads(storage: Storage, addresses: Sequence[str]) -> tuple[pa.Table, Sequenc
 
 
 def by_name(objects: pa.Table, folder: str) -> pa.Table:
-    """Objects as ``SNAPSHOTS``, of which only the names tell something.
+    """Objects as ``SNAPSHOTS``, from their names alone.
 
-    ``folder`` is that of snapshots. A file of the same name further below it is no snapshot.
+    ``folder`` is the folder of snapshots. Files with such a name in subfolders are not snapshots.
     """
     rows = objects.num_rows
     columns = {
@@ -90,7 +90,7 @@ def read(
 
 
 def read_commits(storage: Storage, objects: pa.Table, folder: str) -> pa.Table:
-    """Objects of spec 1 as ``SNAPSHOTS``, of which only the place in the history is read."""
+    """Objects of spec 1 as ``SNAPSHOTS``, reading only their position in the history."""
     pieces = read_files(
         storage, objects, folder, vanished=None, latest_spec=1, decode=decode_header
     )
@@ -106,10 +106,10 @@ def read_files(
     latest_spec: int = 2,
     decode: Callable[[bytes, str], SnapshotHeader] = decode_snapshot,
 ) -> Iterator[tuple[pa.Table, Mapping[str, SnapshotFile]]]:
-    """Objects as ``SNAPSHOTS``, some at a time, with the files that could be read, by address.
+    """Objects as ``SNAPSHOTS`` in batches, with the readable files by address.
 
-    One that has gone since it was listed has the fault ``vanished``, or is left out without one.
-    One of a spec after ``latest_spec`` is refused: the history is elsewhere then, and missing.
+    An object deleted since the listing has the fault ``vanished``, or is omitted if that is None. A
+    spec later than ``latest_spec`` is refused: the history is then stored elsewhere, and missing.
     """
     rows = by_name(objects, folder).to_pylist()
     if others := [row for row in rows if row["id"] is None]:
@@ -117,8 +117,8 @@ def read_files(
     snapshots = [row for row in rows if row["id"] is not None]
     read = partial(_read, storage, decode)
     files = zip(snapshots, read_ahead(storage, read, snapshots, entries=_count), strict=True)
-    while piece := list(islice(files, READ_TOGETHER)):
-        there = []
+    while piece := list(islice(files, BATCH)):
+        read_rows = []
         for row, file in piece:
             if file is None:
                 row["fault"] = vanished
@@ -127,20 +127,20 @@ def read_files(
             elif file.spec > latest_spec:
                 raise Refused(
                     f"the snapshot {row['address']} is of spec {file.spec}, and the repository has "
-                    f"no file {REPO}, which every repository of that spec has",
+                    f"no file {REPO}, which is required in that spec",
                     hint=f"restore {REPO} from a backup; nothing was deleted",
                 )
             else:
                 row["parent"] = file.parent
                 row["note"] = f"{to_micros(file.written_at)} {file.message}"
             if file is not None or vanished is not None:
-                there.append(row)
+                read_rows.append(row)
         whole = {row["address"]: file for row, file in piece if isinstance(file, SnapshotFile)}
-        yield pa.Table.from_pylist(there, schema=SNAPSHOTS), whole
+        yield pa.Table.from_pylist(read_rows, schema=SNAPSHOTS), whole
 
 
 def _count(row: Mapping[str, Any]) -> int:
-    """About how many entries a snapshot has: each takes some bytes of its file."""
+    """Estimated number of entries of a snapshot, from its size."""
     size: int = row["size"]
     return size // BYTES_OF_AN_ENTRY
 
@@ -148,7 +148,9 @@ def _count(row: Mapping[str, Any]) -> int:
 def _read(
     storage: Storage, decode: Callable[[bytes, str], SnapshotHeader], row: Mapping[str, Any]
 ) -> SnapshotHeader | Corrupt | None:
-    """A snapshot, or why it cannot be read, or None if it is gone. A later version is an error."""
+    """Read a snapshot; return the error if it is unreadable, None if it is missing. A later version
+    is an error.
+    """
     address = row["address"]
     try:
         snapshot = decode(storage.get(address), address)
@@ -161,16 +163,16 @@ def _read(
 
 
 def check_name(snapshot: SnapshotHeader, address: str) -> None:
-    """Refuse a snapshot that is not the one that its name says."""
+    """Refuse a snapshot whose id differs from its name."""
     if not address.endswith(f"/{snapshot.id}"):
         raise Corrupt(
-            f"the snapshot {address} says that it is {snapshot.id}",
+            f"the snapshot {address} contains the id {snapshot.id}",
             hint="restore it from a backup; nothing was deleted",
         )
 
 
 def noted(note: str) -> tuple[datetime, str]:
-    """The time and the message of a snapshot that was read."""
+    """Time and message of a snapshot from its note."""
     micros, _, message = note.partition(" ")
     return from_micros(int(micros)), message
 
@@ -189,7 +191,7 @@ def faulty(addresses: Sequence[str], folder: str, fault: str) -> pa.Table:
 
 
 def _ids(objects: pa.Table, folder: str) -> pa.ChunkedArray:
-    """The snapshot of each object, by its name; null for what is not one's."""
+    """Snapshot id of each object, from its name; null for other objects."""
     address = objects.column("address")
     direct = pc.equal(pc.utf8_length(address), len(folder) + 1 + ID_LETTERS)
     inside = pc.and_(pc.starts_with(address, f"{folder}/"), direct)

@@ -1,7 +1,7 @@
-"""Snapshots that were taken out of ``repo``, written down so that they can be put back.
+"""Records of snapshots removed from ``repo``, for putting them back.
 
-They are one document beside the repository, written before ``repo`` is: what is in neither of the
-two cannot come back. Only under the lock.
+They form a document beside the repository, written before ``repo``: a snapshot in neither file
+cannot be restored. Only under the lock.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _BYTES, _TABLE = "bytes", "table"
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """A snapshot that was taken out of ``repo``, as it was.
+    """A snapshot removed from ``repo``, with its former entry.
 
-    One that came back before its parent did hangs on a ``stand_in`` until that comes too. One that
-    is ``pending`` was taken out by the library, and no run has condemned it yet.
+    A snapshot put back before its parent is attached to a ``stand_in`` until the parent is back. A
+    ``pending`` snapshot was removed by the library, and is not condemned by any run yet.
     """
 
     entry: RepoEntry
@@ -40,31 +40,31 @@ class Withdrawn:
 
 
 class WithdrawnSnapshots:
-    """The entries of snapshots that ``repo`` does not list any more, or not as they were."""
+    """Entries of snapshots removed from ``repo``, or listed there with a changed parent."""
 
     def __init__(self, storage: Storage, prefix: str) -> None:
         self._storage = storage
         self._address = f"{prefix}{FILE}"
 
     def read(self) -> dict[SnapshotId, Withdrawn]:
-        return {one: found for one, found in self._all().items() if found is not None}
+        return {id: record for id, record in self._all().items() if record is not None}
 
     def never_listed(self) -> frozenset[SnapshotId]:
-        """Those that were taken and that ``repo`` had not listed: there is no entry of them."""
-        return frozenset(one for one, found in self._all().items() if found is None)
+        """Removed snapshots never listed in ``repo``, which have no entry."""
+        return frozenset(id for id, record in self._all().items() if record is None)
 
     def _all(self) -> dict[SnapshotId, Withdrawn | None]:
         try:
             document = read_document(self._storage, self._address, largest=LARGEST)
             return {
                 SnapshotId(id): None
-                if found is None
+                if record is None
                 else Withdrawn(
-                    RepoEntry(found["parent"], _decoded(found["values"])),
-                    found["stand_in"],
-                    bool(found.get("pending", False)),
+                    RepoEntry(record["parent"], _decoded(record["values"])),
+                    record["stand_in"],
+                    bool(record.get("pending", False)),
                 )
-                for id, found in document.items()
+                for id, record in document.items()
             }
         except NotFound:
             return {}
@@ -72,46 +72,46 @@ class WithdrawnSnapshots:
             raise damaged(
                 self._storage,
                 self._address,
-                "the snapshots that were taken out",
+                "the snapshots removed from repo",
                 error,
                 hint="restore the file from a backup; without it nothing can be undone",
             ) from error
 
     def any_pending(self) -> bool:
-        """Whether there may be snapshots that the library took out and nobody has put back yet."""
-        return any(found.pending for found in self.read().values())
+        """Whether some snapshots were removed by the library and not put back yet."""
+        return any(record.pending for record in self.read().values())
 
     def write(self, snapshots: Mapping[SnapshotId, Withdrawn]) -> None:
-        """Put all of them in the place of those that are there."""
+        """Replace all recorded snapshots."""
         self._write({**dict.fromkeys(self.never_listed()), **snapshots})
 
     def note_never_listed(self, ids: Collection[SnapshotId]) -> None:
-        """Write down that there is no entry of snapshots, so that none is missed."""
+        """Record snapshots without an entry, so that their entry is not expected."""
         self._write({**dict.fromkeys(ids), **self._all()})
 
     def remove(self, ids: Collection[SnapshotId]) -> None:
-        """Forget snapshots that are gone for good."""
-        self._write({id: found for id, found in self._all().items() if id not in ids})
+        """Remove snapshots deleted permanently."""
+        self._write({id: record for id, record in self._all().items() if id not in ids})
 
     def _write(self, snapshots: Mapping[SnapshotId, Withdrawn | None]) -> None:
         if snapshots == self._all():
             return
         document = {
             id: None
-            if found is None
+            if record is None
             else {
-                "parent": found.entry.parent,
-                "stand_in": found.stand_in,
-                "pending": found.pending,
-                "values": _encoded(dict(found.entry.values)),
+                "parent": record.entry.parent,
+                "stand_in": record.stand_in,
+                "pending": record.pending,
+                "values": _encoded(dict(record.entry.values)),
             }
-            for id, found in snapshots.items()
+            for id, record in snapshots.items()
         }
         write_document(self._storage, self._address, document)
 
 
 def _encoded(value: Any) -> Any:
-    """Values of a table as JSON, which knows neither bytes nor numbers as keys."""
+    """Encode values of a table as JSON, which has neither bytes nor numeric keys."""
     if isinstance(value, bytes):
         return {_BYTES: base64.b64encode(value).decode()}
     if isinstance(value, dict):

@@ -1,5 +1,5 @@
-"""Reclaim's files beside a store that is not its own: small objects in a folder of the storage.
+"""Reclaim's files beside a foreign store: small objects in a folder of the storage.
 
-The lock of a store, the leases on its snapshots, the lists of condemned ones, the records of
-runs. Whoever can reach the storage can use them; no other server is needed.
+They hold the lock, leases on snapshots, lists of condemned snapshots, and records of runs. Access
+to the storage is sufficient; no other server is needed.
 """

@@ -1,7 +1,7 @@
-"""Lists of condemned snapshots: for each run ids, each with the rule that takes it.
+"""Lists of condemned snapshots: for each run, ids with the rule removing each snapshot.
 
-All lists of a run are one object, so that a snapshot goes from one list to the next in one write:
-whoever reads sees it on one of them.
+All lists of a run form a single object, so a snapshot moves between lists in a single write: every
+reader finds it on exactly one list.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from reclaim.stores.sidecar.files import (
 )
 
 LARGEST = 1024 * 1024 * 1024
-"""A list may have every snapshot of a store."""
+"""A list may contain every snapshot of a store."""
 
 
 class Condemnation(StrEnum):
-    """How final a list is."""
+    """Finality of a list."""
 
     PROVISIONAL = "provisional"
     CONDEMNED = "condemned"
-    # Their objects were set aside.
+    # Their objects are in quarantine.
     QUARANTINED = "quarantined"
 
 
@@ -39,7 +39,7 @@ Lists = Mapping[Condemnation, Rules]
 
 
 class CondemnedLists:
-    """The lists of a store, by run."""
+    """Lists of a store, by run."""
 
     def __init__(self, storage: Storage, prefix: str) -> None:
         self._storage = storage
@@ -59,12 +59,12 @@ class CondemnedLists:
                 self._address(run_id),
                 "the list of removed snapshots",
                 error,
-                hint=f"if run {run_id} is not at work (see `reclaim runs`), remove the file, then "
+                hint=f"if run {run_id} is not active (see `reclaim runs`), remove the file, then "
                 "apply its plan again to finish it, or undo it",
             ) from error
 
     def write(self, run_id: str, changed: Lists) -> None:
-        """Put lists in the place of a run's, all at once; the others stay as they are."""
+        """Replace some lists of a run, atomically; its other lists stay unchanged."""
         before = self.of_run(run_id)
         after = {state: rules for state, rules in {**before, **changed}.items() if rules}
         if after:
@@ -73,22 +73,22 @@ class CondemnedLists:
             self._storage.delete(self._address(run_id))
 
     def all(self) -> dict[str, Lists]:
-        """The lists of every run that has any."""
-        found = {}
-        for one in self._storage.list(self._prefix.rstrip("/")):
-            name = one.address.removeprefix(self._prefix)
+        """Lists of all runs with any entries."""
+        by_run = {}
+        for stored in self._storage.list(self._prefix.rstrip("/")):
+            name = stored.address.removeprefix(self._prefix)
             if not name.endswith(SUFFIX) or "/" in name:
                 continue
             run_id = name.removesuffix(SUFFIX)
             if lists := self.of_run(run_id):
-                found[run_id] = lists
-        return dict(sorted(found.items()))
+                by_run[run_id] = lists
+        return dict(sorted(by_run.items()))
 
     def any_provisional(self) -> bool:
         return any(lists.get(Condemnation.PROVISIONAL) for lists in self.all().values())
 
     def states(self) -> dict[SnapshotId, Condemnation]:
-        """The snapshots that are condemned, provisionally or not, and still in their places."""
+        """Condemned snapshots, provisional or not, which are still at their original addresses."""
         return {
             snapshot: state
             for lists in self.all().values()
@@ -97,25 +97,25 @@ class CondemnedLists:
         }
 
     def taken_by(self, run_id: str) -> Rules:
-        """The snapshots that a run condemned or set aside."""
+        """Snapshots condemned or quarantined by a run."""
         return _taken(self.of_run(run_id))
 
     def taken_by_each(self) -> dict[str, Rules]:
-        """The same of every run that has any."""
+        """Snapshots condemned or quarantined, by run."""
         return {run_id: _taken(lists) for run_id, lists in self.all().items()}
 
     def set_aside_by(self, snapshot: SnapshotId) -> str | None:
-        """The run that has set a snapshot aside."""
+        """Run which has quarantined a snapshot."""
         for run_id, lists in self.all().items():
             if snapshot in lists.get(Condemnation.QUARANTINED, {}):
                 return run_id
         return None
 
     def tidy(self) -> None:
-        """Remove what runs that died had not finished writing. Only under the lock."""
-        for one in list(self._storage.list(self._prefix.rstrip("/"))):
-            if one.address.endswith(PART):
-                self._storage.delete(one.address)
+        """Remove unfinished writes of dead runs. Only under the lock."""
+        for stored in list(self._storage.list(self._prefix.rstrip("/"))):
+            if stored.address.endswith(PART):
+                self._storage.delete(stored.address)
 
     def _address(self, run_id: str) -> str:
         return f"{self._prefix}{run_id}{SUFFIX}"
@@ -123,7 +123,7 @@ class CondemnedLists:
 
 def _taken(lists: Lists) -> Rules:
     taken = (Condemnation.CONDEMNED, Condemnation.QUARANTINED)
-    return {found: rule for state in taken for found, rule in lists.get(state, {}).items()}
+    return {snapshot: rule for state in taken for snapshot, rule in lists.get(state, {}).items()}
 
 
 def _decode(document: Mapping[str, object]) -> Lists:
@@ -131,5 +131,7 @@ def _decode(document: Mapping[str, object]) -> Lists:
     for state, rules in document.items():
         if state not in list(Condemnation) or not isinstance(rules, dict):
             raise Unreadable(f"{state!r} is not a list of snapshots")
-        lists[Condemnation(state)] = {SnapshotId(one): str(rule) for one, rule in rules.items()}
+        lists[Condemnation(state)] = {
+            SnapshotId(snapshot): str(rule) for snapshot, rule in rules.items()
+        }
     return lists

@@ -1,7 +1,7 @@
-"""Small files of ours beside a store: written whole or not at all, and read with suspicion.
+"""Small files beside a store: written atomically, and validated when read.
 
-A power cut, a full disk or a person may leave anything in their place. What cannot be read is an
-error that names the file and the way out of it; it never counts as not being there.
+A power cut, a full disk or a person may leave anything in their place. An unreadable file is an
+error with the file name and a remedy; it never counts as missing.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from reclaim.urls import path_of
 
 SUFFIX, PART = ".json", ".part"
 LARGEST = 16 * 1024 * 1024
-"""More than this is not read of a file that should be small."""
+"""Maximum number of bytes read from a small file."""
 
 _FAULTS = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 
 
 class Unreadable(Exception):
-    """A file that is there and is not what it should be."""
+    """A file exists but has invalid contents."""
 
 
 def write_document(storage: Storage, address: str, document: Mapping[Any, Any]) -> None:
-    """Put a document in its place; after a power cut the old one is there, or the new one."""
+    """Write a document atomically; after a power cut, either the old or the new document exists."""
     write_file(storage, address, json.dumps(document).encode())
 
 
 def write_file(storage: Storage, address: str, data: bytes) -> None:
-    """Put a file in its place, in the same way."""
+    """Write a file atomically, like ``write_document``."""
     if storage.at_once > 1:
         storage.put(address, data)
         return
@@ -49,7 +49,7 @@ def write_file(storage: Storage, address: str, data: bytes) -> None:
 
 
 def read_document(storage: Storage, address: str, *, largest: int = LARGEST) -> dict[str, Any]:
-    """The document in a file; what is none is ``Unreadable``."""
+    """Read the document in a file; raise ``Unreadable`` for anything else."""
     if (size := storage.head(address).size) > largest:
         raise Unreadable(f"it has {size} bytes")
     if not size:
@@ -81,13 +81,13 @@ def time_in(document: Mapping[str, Any], name: str) -> datetime:
 
 
 def damaged(storage: Storage, address: str, what: str, why: object, *, hint: str) -> Corrupt:
-    """The error that names a file and the way out."""
+    """Return an error with the file name and a remedy."""
     return Corrupt(
         f"{what} in {shown(storage, address)} cannot be read: {why}", hint=hint, address=address
     )
 
 
 def shown(storage: Storage, address: str) -> str:
-    """A file as people find it."""
+    """Location of a file, as shown to people."""
     url = storage.url
     return f"{path_of(url) if url.startswith('file://') else url}/{address}"

@@ -1,7 +1,7 @@
-"""A store with a sidecar whose lock is held: lists say what may not be referred to any more.
+"""A store with a sidecar whose lock is held: lists record snapshots closed to new references.
 
-Whoever writes to the store does not read them; holders of leases do. A list is written only under
-the lock, so that a run that lost it cannot touch what the one that took it over has condemned.
+Writers of the store do not read these lists; lease holders do. Lists are written only under the
+lock, so a run that lost its lock cannot change the lists of its successor.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUARANTINED = Condemnation.QUARANTINED
 
 
 class HeldSidecar(Held):
-    """The lists and records of a store, in the hands of one run."""
+    """Lists and records of a store, held by a run."""
 
     lock: SidecarLock
 
@@ -40,14 +40,14 @@ class HeldSidecar(Held):
         self._leases = leases
 
     def _working(self) -> str:
-        """The run, if it still holds the lock."""
+        """Id of the run, if it still holds the lock."""
         self.lock.check()
         return self.lock.run_id
 
     def begin(self) -> None:
-        """Release what runs that died had condemned provisionally.
+        """Release the provisional entries of dead runs.
 
-        Whoever has the lock is the only one alive.
+        Holding the lock implies that all other runs have ended.
         """
         self._working()
         self._lists.tidy()
@@ -63,7 +63,7 @@ class HeldSidecar(Held):
         self._release(ids, ())
 
     def _release(self, ids: Collection[SnapshotId], reached: Collection[SnapshotId]) -> None:
-        """Take snapshots off the lists; what is condemned only if something reaches it."""
+        """Remove snapshots from the lists; condemned snapshots only if reached."""
         self._working()
         freed = set(ids)
         for run_id, lists in self._lists.all().items():
@@ -72,7 +72,7 @@ class HeldSidecar(Held):
                 run_id,
                 {
                     PROVISIONAL: _without(marked, freed),
-                    CONDEMNED: _without(condemned, {one for one in freed if one in reached}),
+                    CONDEMNED: _without(condemned, {id for id in freed if id in reached}),
                 },
             )
 
@@ -87,12 +87,12 @@ class HeldSidecar(Held):
         self._lists.write(self._working(), {PROVISIONAL: {}})
 
     def collect(self, ids: Collection[SnapshotId]) -> int:
-        """Take condemned snapshots off the lists, whose objects are gone.
+        """Remove condemned snapshots with deleted objects from the lists.
 
-        Not those of which another run has set something aside: that run can be undone.
+        Snapshots with objects quarantined by another run are skipped: that run can be undone.
         """
         self._working()
-        return len(self._take(ids, but_of=self._undoable()))
+        return len(self._take(ids, excluding=self._undoable()))
 
     def _undoable(self) -> Sequence[str]:
         return [run.id for run in self._records.all() if run.quarantine]
@@ -100,38 +100,38 @@ class HeldSidecar(Held):
     # Quarantine
 
     def set_aside(self, ids: Collection[SnapshotId]) -> int:
-        """Note of snapshots that this run condemned, or took over, that it has them aside.
+        """Record the quarantine of snapshots condemned or taken over by this run.
 
-        Those that a run condemned which has ended, and that were not taken over, cannot come back,
-        and are removed. Not those of another run that can be undone: that brings them back.
+        Snapshots condemned by an ended run, and not taken over, cannot be restored and are removed.
+        Snapshots of other undoable runs are skipped: an undo restores them.
         """
         run = self._working()
-        mine = self._lists.of_run(run)
-        condemned = mine.get(CONDEMNED, {})
-        taken = {found: condemned[found] for found in ids if found in condemned}
+        lists = self._lists.of_run(run)
+        condemned = lists.get(CONDEMNED, {})
+        taken = {id: condemned[id] for id in ids if id in condemned}
         self._lists.write(
             run,
             {
                 CONDEMNED: _without(condemned, taken),
-                QUARANTINED: mine.get(QUARANTINED, {}) | taken,
+                QUARANTINED: lists.get(QUARANTINED, {}) | taken,
             },
         )
-        return len(taken) + self.collect([one for one in ids if one not in taken])
+        return len(taken) + self.collect([id for id in ids if id not in taken])
 
     def take_over(self, ids: Collection[SnapshotId]) -> int:
-        """Count snapshots that runs which have ended left condemned as condemned by this one."""
+        """Assign snapshots left condemned by ended runs to this run."""
         run = self._working()
         excluding = {run, *self._undoable()}
         others = self._condemned_by_others(ids, excluding=excluding)
         self._lists.write(run, {CONDEMNED: self._lists.of(run, CONDEMNED) | others})
-        # Listed here before it is off the other list: it is never on none.
-        self._take(others, but_of=excluding)
+        # Added here before removal there: a snapshot is always on a list.
+        self._take(others, excluding=excluding)
         return len(others)
 
     def _left_by_others(self) -> Collection[SnapshotId]:
-        """Snapshots that runs left condemned which cannot bring them back.
+        """Snapshots left condemned by runs unable to restore them.
 
-        What of that is whole only the store knows: see ``HeldQuarantine.left_condemned``.
+        Only the store knows which of them are whole: see ``HeldQuarantine.left_condemned``.
         """
         excluding = {self._working(), *self._undoable()}
         return sorted(
@@ -144,55 +144,58 @@ class HeldSidecar(Held):
     def _condemned_by_others(
         self, ids: Collection[SnapshotId], *, excluding: Collection[str]
     ) -> Rules:
-        wanted = set(ids)
+        requested = set(ids)
         return {
-            found: rule
+            id: rule
             for run_id, lists in self._lists.all().items()
             if run_id not in excluding
-            for found, rule in lists.get(CONDEMNED, {}).items()
-            if found in wanted
+            for id, rule in lists.get(CONDEMNED, {}).items()
+            if id in requested
         }
 
-    def _take(self, ids: Collection[SnapshotId], *, but_of: Collection[str] = ()) -> Rules:
-        wanted = set(ids)
+    def _take(self, ids: Collection[SnapshotId], *, excluding: Collection[str] = ()) -> Rules:
+        requested = set(ids)
         taken: Rules = {}
         for run_id, lists in self._lists.all().items():
-            if run_id in but_of:
+            if run_id in excluding:
                 continue
             listed = lists.get(CONDEMNED, {})
-            if gone := {found: rule for found, rule in listed.items() if found in wanted}:
-                taken |= gone
-                self._lists.write(run_id, {CONDEMNED: _without(listed, gone)})
+            if removed := {id: rule for id, rule in listed.items() if id in requested}:
+                taken |= removed
+                self._lists.write(run_id, {CONDEMNED: _without(listed, removed)})
         return taken
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        """Take the snapshots that are whole off the lists of a run again."""
+        """Remove restored snapshots from the lists of a run."""
         taken = self._lists.taken_by(run_id)
         back = [snapshot for snapshot in taken if snapshot in set(whole)]
-        self._bring_back(run_id, back)
-        # Before the run ends: what is not written by then nobody would write any more.
-        self._brought_back(run_id, back)
+        self._remove_restored(run_id, back)
+        # Before the run ends: afterwards this update would never be made.
+        self._after_restore(run_id, back)
         waits = [
-            f"{snapshot}: not all of its objects are there"
+            f"{snapshot}: some of its objects are missing"
             for snapshot in sorted(taken.keys() - set(back))
         ]
         if complete and not waits:
             self._end(run_id)
         return Restored(len(back), (), waits)
 
-    def _bring_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
-        """Take snapshots of a run off its lists, and off any other that condemned them since."""
+    def _remove_restored(self, run_id: str, ids: Collection[SnapshotId]) -> None:
+        """Remove snapshots from the lists of a run, and from lists of later runs."""
         self._working()
         lists = self._lists.of_run(run_id)
         states = (CONDEMNED, QUARANTINED)
-        self._lists.write(run_id, {one: _without(lists.get(one, {}), set(ids)) for one in states})
+        self._lists.write(
+            run_id, {state: _without(lists.get(state, {}), set(ids)) for state in states}
+        )
         self._take(ids)
 
-    def _brought_back(self, run_id: str, ids: Collection[SnapshotId]) -> None:
-        """Write what else has to be written of snapshots that are off the lists again.
+    def _after_restore(self, run_id: str, ids: Collection[SnapshotId]) -> None:
+        """Update other data of the store for snapshots removed from the lists.
 
-        An undo that dies before this is done is undone again, and it is called again, then with
-        those that are left: so it must follow the lists, not only ``ids``.
+        If an undo dies before this step is complete, the undo is repeated and calls it again, with
+        the remaining snapshots only. Implementations must therefore follow the lists, not only
+        ``ids``.
         """
 
     def _end(self, run_id: str) -> None:
@@ -200,10 +203,10 @@ class HeldSidecar(Held):
             self.finish(replace(run, phase=Phase.UNDONE))
 
     def forget(self, run_id: str) -> int:
-        """Let a run's lists go, and what an undo that was cut off would have held of them."""
+        """Remove a run's lists, and leases of an interrupted undo on their snapshots."""
         self._working()
         taken = self._lists.taken_by(run_id)
-        # Before they are off the lists: afterwards nobody would know that they do not come back.
+        # Before removal from the lists: afterwards these leases could not be identified.
         self._leases.release_returned(taken, run_id)
         self._lists.write(run_id, {CONDEMNED: {}, QUARANTINED: {}})
         return len(taken)
@@ -220,4 +223,4 @@ class HeldSidecar(Held):
 
 
 def _without(rules: Rules, ids: Collection[SnapshotId]) -> Rules:
-    return {found: rule for found, rule in rules.items() if found not in ids}
+    return {id: rule for id, rule in rules.items() if id not in ids}

@@ -1,10 +1,10 @@
-"""Leases as objects: who holds which snapshot, and for how long. Their age is the storage's.
+"""Leases as objects: holder, snapshot and length. Their age follows the storage's clock.
 
 A holder writes its lease and *then* reads the lists of condemned snapshots; a run writes its list
-and *then* reads the leases. So one of the two always sees the other.
+and *then* reads the leases. At least one of them always sees the other.
 
-The clocks of both may differ from the storage's by ``SKEW``, to either side. So a holder stops that
-much before the end of its lease, and a run waits that much longer.
+Both clocks may deviate from the storage's clock by ``SKEW`` in either direction. A holder therefore
+stops earlier by ``SKEW``, and a run waits longer by ``SKEW``.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ log = logging.getLogger(__name__)
 REFRESH = SAFETY.lease_refresh
 LENGTH = SAFETY.lease_length
 EARLY = SAFETY.clock_skew + SAFETY.budget
-"""So long before the end of its lease a holder stops that could not renew it."""
+"""Duration before the end of a lease at which a holder stops if renewal failed."""
 
 LONGEST_BY_UNDO = timedelta(days=36_500)
-"""For ever, in a number with which times can be reckoned. The lease of an undo may be longer than
-any that can be taken: it lasts for as long as the quarantine was promised to."""
+"""Effectively for ever, within the range of time arithmetic. Leases of an undo may exceed the limit
+of other leases: they last as long as the promised quarantine.
+"""
 
 Needs = Callable[[SnapshotId], Collection[SnapshotId]]
-"""A snapshot and all that it needs; fails when something of that is not there."""
+"""Returns a snapshot with all its dependencies; fails if a dependency is missing."""
 
 
 class SidecarLeases:
-    """The leases of a store."""
+    """Leases of a store."""
 
     def __init__(
         self, storage: Storage, prefix: str, clock: Clock, condemned: CondemnedLists
@@ -61,27 +62,27 @@ class SidecarLeases:
         self._condemned = condemned
 
     def all(self) -> list[Lease]:
-        """Every lease, lapsed ones too. One that cannot be read stops whoever asks."""
-        found = []
-        for one in self._storage.list(self._prefix.rstrip("/")):
-            if not self._is_lease(one.address):
+        """All leases, including lapsed leases. An unreadable lease is an error."""
+        leases = []
+        for stored in self._storage.list(self._prefix.rstrip("/")):
+            if not self._is_lease(stored.address):
                 continue
             try:
-                found.append(self._read(one.address, one.last_modified))
+                leases.append(self._read(stored.address, stored.last_modified))
             except NotFound:
-                # Given back while we looked.
+                # Released during the listing.
                 continue
-        return sorted(found, key=lambda lease: (lease.refreshed_at, lease.id))
+        return sorted(leases, key=lambda lease: (lease.refreshed_at, lease.id))
 
     def valid(self, now: datetime) -> tuple[Lease, ...]:
-        """The leases on which a holder may still rely, whatever its clock says.
+        """Leases which holders may still rely on, regardless of their clocks.
 
-        Not those of an undo that was cut off, on what its run still has: that is promised by the
-        run, and not there to be held.
+        Leases of an interrupted undo on snapshots still listed by its run are excluded: those
+        snapshots are protected by the run, and are not present to be held.
         """
         leases = [lease for lease in self.all() if lease.valid_at(now - SKEW)]
         if any(lease.undone_run for lease in leases):
-            # After the leases: an undo writes them first, and then its lists.
+            # Read after the leases: an undo writes leases first, then its lists.
             waiting = self._condemned.taken_by_each()
             leases = [
                 lease
@@ -93,7 +94,7 @@ class SidecarLeases:
     def take(
         self, snapshot: SnapshotId, needs: Needs, *, holder: str, length: timedelta = LENGTH
     ) -> Lease:
-        """Take a lease; refused for what is condemned, or needs something that is."""
+        """Take a lease; refuse if the snapshot or a dependency is condemned."""
         check_length(length)
         lease = Lease(new_uid(), snapshot, holder, self._clock.now(), length)
         try:
@@ -107,12 +108,11 @@ class SidecarLeases:
     def hold_returned(
         self, snapshots: Collection[SnapshotId], run_id: str, until: datetime | None
     ) -> datetime:
-        """Hold snapshots that an undo brings back until the end of the window that its run
-        promised, and a day at least; returns until when.
+        """Hold snapshots restored by an undo until the end of the promised quarantine, but at least
+        for a day; return the end.
 
-        Nothing may name them any more: where nobody can take an edit of the history back, they
-        would be garbage as soon as they are there. Only under the lock, before they are off the
-        lists.
+        Restored snapshots may have no references: without an undo of the edit of the history, they
+        would be garbage at once. Only under the lock, before they are removed from the lists.
         """
         now = self._clock.now()
         end = min(max(until or now, now + SAFETY.after_undo), now + LONGEST_BY_UNDO)
@@ -121,54 +121,54 @@ class SidecarLeases:
         return end
 
     def release_returned(self, snapshots: Collection[SnapshotId], run_id: str) -> None:
-        """Release what an undo of a run holds of snapshots that will not come back any more."""
+        """Release an undo's leases on snapshots excluded from restoration."""
         going = set(snapshots)
         for lease in self.all():
             if lease.undone_run == run_id and lease.snapshot in going:
                 self._storage.delete(self._address(lease.id))
 
     def _check(self, lease: Lease, needs: Needs) -> None:
-        # The lists first: what was taken off one of them since is gone, and then found missing.
+        # Read the lists first: snapshots removed from a list since are deleted, and found missing.
         lists = self._condemned.all()
         missing: Gone | None = None
         try:
-            wanted = set(needs(lease.snapshot))
+            needed = set(needs(lease.snapshot))
         except Gone as error:
-            missing, wanted = error, {lease.snapshot, SnapshotId(str(error.details.get("layer")))}
+            missing, needed = error, {lease.snapshot, SnapshotId(str(error.details.get("layer")))}
         for run, states in lists.items():
             for listed in states.values():
-                if lost := wanted & listed.keys():
-                    one = min(lost)
+                if lost := needed & listed.keys():
+                    snapshot = min(lost)
                     raise Gone(
-                        f"{one} is being removed by run {run} ({listed[one]})",
-                        hint="nothing that needs it can be leased; try again after that run",
+                        f"{snapshot} is being removed by run {run} ({listed[snapshot]})",
+                        hint="snapshots depending on it cannot be leased; try again after that run",
                         run=run,
-                        rule=listed[one],
+                        rule=listed[snapshot],
                     )
         if missing is not None:
             raise missing
 
     def renew(self, lease: Lease) -> Lease:
-        """Make a lease last for its length from now on; one that may have lapsed cannot be."""
+        """Extend a lease by its length from now; refuse if the lease may have lapsed."""
         address = self._address(lease.id)
         try:
-            found = self._storage.head(address)
+            stored = self._storage.head(address)
         except NotFound as error:
             raise LeaseLapsed(f"the lease {lease.id} was released") from error
-        current = self._read(address, found.last_modified)
+        current = self._read(address, stored.last_modified)
         if not current.valid_at(self._clock.now() + SKEW):
             raise LeaseLapsed(
                 f"the lease {lease.id} has lapsed, or will within {SKEW}, and cannot be renewed",
-                hint="take a new one; that checks that everything is still there",
+                hint="take a new lease; this checks that all objects still exist",
             )
         now = self._clock.now()
         self._write(current)
         if not current.valid_at(self._clock.now() + SKEW):
-            # Whoever slept until here held nothing meanwhile, and a run may have been and gone.
+            # After a long pause the lease had lapsed, and a run may have started and finished.
             self._storage.delete(address)
             raise LeaseLapsed(
                 f"the lease {lease.id} lapsed while it was renewed",
-                hint="take a new one; that checks that everything is still there",
+                hint="take a new lease; this checks that all objects still exist",
             )
         for run, states in self._condemned.all().items():
             if any(lease.snapshot in listed for listed in states.values()):
@@ -211,30 +211,30 @@ class SidecarLeases:
                 address,
                 "the lease",
                 error,
-                hint="it may hold a snapshot, so that no run goes on; remove the file if nobody "
-                "needs it (`reclaim lease release`)",
+                hint="it may hold a snapshot, so runs refuse to continue; remove the file if "
+                "nobody needs it (`reclaim lease release`)",
             ) from error
 
     def _write(self, lease: Lease) -> None:
-        told = {
+        document = {
             "snapshot": lease.snapshot,
             "holder": lease.holder,
             "seconds": lease.length.total_seconds(),
         }
         address = self._address(lease.id)
         before = self._clock.now()
-        write_document(self._storage, address, told)
+        write_document(self._storage, address, document)
         written_at = self._storage.head(address).last_modified
         if not before - SKEW <= written_at <= self._clock.now() + SKEW:
             raise ClockSkew(
                 f"this machine's clock says {before:%F %T} UTC and the storage's "
-                f"{written_at:%F %T} UTC: a lease would not hold for as long as it seems to",
+                f"{written_at:%F %T} UTC: a lease would not last for its length",
                 hint="set the clock, then take the lease again",
             )
 
 
 class HeldLease:
-    """A lease of this process. ``check`` fails before anyone may assume the holder dead."""
+    """A lease of this process. ``check`` fails before others may assume the holder dead."""
 
     def __init__(self, leases: SidecarLeases, lease: Lease, clock: Clock) -> None:
         self._leases = leases
@@ -247,7 +247,7 @@ class HeldLease:
         if self._clock.now() >= self._sure_until:
             raise LeaseLapsed(
                 f"the lease on {self.lease.snapshot} could not be renewed in time"
-                f"{self._renewal.why()}",
+                f"{self._renewal.failure_text()}",
                 hint="stop reading; open it again",
             )
 
@@ -270,7 +270,7 @@ class HeldLease:
 def _decode(name: str, document: Mapping[str, Any], refreshed_at: datetime) -> Lease:
     seconds = document.get("seconds")
     snapshot, holder = SnapshotId(text_in(document, "snapshot")), text_in(document, "holder")
-    # One that claims to be longer than any is damaged.
+    # A longer lease than the maximum is damaged.
     longest = LONGEST_BY_UNDO if holder.startswith(UNDO_HOLDER) else LONGEST
     if not isinstance(seconds, int | float) or not 0 < seconds <= longest.total_seconds():
         raise Unreadable(f"it lasts for {seconds!r} seconds")

@@ -1,10 +1,10 @@
-"""The lock of a store as objects, each of which can be written only once.
+"""Lock of a store as write-once objects.
 
 The object with the highest number is the state of the lock. Every change writes the next number,
-which succeeds for one and fails for all others; lower ones are removed, so that whoever was late
-must look whether there are higher ones. Deletes that were sent on the strength of a lock
-have ended a request's time after its expiry; only then is it taken over. The expiry is told by the
-holder's clock, so that whoever wants the lock waits as long again as clocks may be apart.
+which succeeds for a single writer; lower numbers are removed, so a late writer must check for
+higher numbers. Deletes started under a lock have ended a request's duration after its expiry; the
+lock is taken over only then. The expiry follows the holder's clock, so other runs wait longer by
+the maximum difference of clocks.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from datetime import datetime, timedelta
 from reclaim.clock import SKEW, Clock
 from reclaim.errors import AlreadyExists, Conflict, LockLost, NotFound
 from reclaim.ids import new_uid
-from reclaim.lock import LENGTH, REQUEST, TASKS, LockState, TimedLock, lock_changed, taken
+from reclaim.lock import LENGTH, REQUEST, TASKS, LockState, TimedLock, lock_changed, lock_taken
 from reclaim.process import Process
 from reclaim.storage import Storage
 from reclaim.stores.sidecar.files import Unreadable, read_document, shown, text_in, time_in
 
-LOOKS = 100
+READS = 100
 LAST = 10**12 - 1
 _NUMBER = re.compile("[0-9]{12}")
 
@@ -36,14 +36,14 @@ class _State:
     owner: str
     run: str
     expires_at: datetime | None
-    """None once it was given back."""
+    """None after the lock was given back."""
     process: Process | None = None
     damaged: str = ""
-    """The damage to its file, if there is any."""
+    """Damage to the file of this state, if any."""
 
 
 class SidecarLock(TimedLock):
-    """The lock of a store, in the hands of one run."""
+    """Lock of a store, held by a run."""
 
     def __init__(self, storage: Storage, prefix: str, clock: Clock, run_id: str) -> None:
         super().__init__(clock, run_id, sure_until=clock.now())
@@ -61,24 +61,24 @@ class SidecarLock(TimedLock):
                 if state.expires_at > now + LENGTH + 2 * SKEW:
                     file = shown(self._storage, self._address(state.number))
                     raise Conflict(
-                        f"the lock {file} was written in the future, by a clock that was wrong",
-                        hint="if no run is at work, remove the file; a run that is stops by itself",
+                        f"the lock {file} was written in the future, by a wrong clock",
+                        hint="if no run is active, remove the file; an active run stops by itself",
                     )
                 if state.damaged:
                     raise Conflict(
                         f"the lock of this store is damaged: {state.damaged}",
-                        hint="if no run is at work, remove the file; otherwise it counts as free "
+                        hint="if no run is active, remove the file; otherwise it counts as free "
                         f"at {free_at:%F %T} UTC",
                     )
-                raise taken("store", _lock_state(state, free_at))
+                raise lock_taken("store", _lock_state(state, free_at))
         try:
             self._write((state.number if state else 0) + 1, now + LENGTH)
         except AlreadyExists as error:
-            raise Conflict("another run took the lock of this store just now") from error
+            raise Conflict("another run has just taken the lock of this store") from error
         self._sure_until = now + LENGTH
 
     def state(self) -> LockState | None:
-        """The lock, if a run holds it or may still be deleting on the strength of it."""
+        """State of the lock, if a run holds it or may still be deleting under it."""
         state = self._read()
         if state is None or state.expires_at is None:
             return None
@@ -86,9 +86,9 @@ class SidecarLock(TimedLock):
         return _lock_state(state, free_at) if self._clock.now() < free_at else None
 
     def release(self, seen: LockState) -> datetime:
-        """Let the lock expire now, whose holder has ended; returns when it is free.
+        """Expire the lock of an ended holder now; return the time at which it is free.
 
-        A request that the holder had sent may still be on its way for as long as a request lasts.
+        Requests already sent by the holder may arrive for the duration of a request.
         """
         seen.check_release()
         state = self._read()
@@ -110,7 +110,7 @@ class SidecarLock(TimedLock):
     def renew(self) -> None:
         with self._turn:
             now = self._clock.now()
-            state = self._mine()
+            state = self._own_state()
             try:
                 self._write(state.number + 1, now + LENGTH)
             except AlreadyExists as error:
@@ -119,14 +119,14 @@ class SidecarLock(TimedLock):
 
     def give_back(self) -> None:
         with self._turn, suppress(LockLost, AlreadyExists):
-            self._write(self._mine().number + 1, None)
+            self._write(self._own_state().number + 1, None)
 
     def leave(self, time: timedelta) -> None:
         with self._turn, suppress(LockLost, AlreadyExists):
-            number = self._mine().number + 1
+            number = self._own_state().number + 1
             self._write(number, self._clock.now() + time, owner=TASKS)
 
-    def _mine(self) -> _State:
+    def _own_state(self) -> _State:
         state = self._read()
         if state is None or state.owner != self._owner or state.expires_at is None:
             self._sure_until = self._clock.now()
@@ -137,31 +137,31 @@ class SidecarLock(TimedLock):
         return state
 
     def _read(self) -> _State | None:
-        for _ in range(LOOKS):
+        for _ in range(READS):
             numbers = self._numbers()
             if not numbers:
                 return None
-            # One that is gone was the last until someone wrote a newer one and tidied up.
+            # A missing state was the latest until a newer state replaced it.
             with suppress(NotFound):
                 return self._state(max(numbers))
         raise Conflict(
             f"the lock in {shown(self._storage, self._prefix)} changes faster than it can be read",
-            hint="look what is in that folder, and at the runs that are at work",
+            hint="check the contents of that folder, and the active runs",
         )
 
     def _numbers(self) -> list[int]:
-        """The states that are there. Other files in the folder are not ours."""
+        """Existing states. Other files in the folder are ignored."""
         names = (
-            one.address.removeprefix(self._prefix)
-            for one in self._storage.list(self._prefix.rstrip("/"))
+            stored.address.removeprefix(self._prefix)
+            for stored in self._storage.list(self._prefix.rstrip("/"))
         )
         return [int(name) for name in names if _NUMBER.fullmatch(name)]
 
     def _state(self, number: int) -> _State:
-        """A state of the lock; one that cannot be read counts as held for a lock's length.
+        """A state of the lock; an unreadable state counts as held for the length of a lock.
 
-        No lock outlasts the time at which it was written by more than its length, so that one
-        which says so is damaged as well.
+        A lock never outlasts its time of writing by more than its length, so a state with a later
+        expiry is damaged as well.
         """
         address = self._address(number)
         written_at = self._storage.head(address).last_modified
@@ -183,30 +183,30 @@ class SidecarLock(TimedLock):
         if number > LAST:
             raise Conflict(
                 f"the lock in {shown(self._storage, self._prefix)} has an impossible number",
-                hint="if no run is at work, remove the files in that folder",
+                hint="if no run is active, remove the files in that folder",
             )
         return f"{self._prefix}{number:012d}"
 
     def _write(self, number: int, expires_at: datetime | None, *, owner: str = "") -> None:
-        told = {
+        document = {
             "owner": owner or self._owner,
             "run": self.run_id,
             "expires_at": expires_at and expires_at.isoformat(),
             "process": self._process_text,
         }
         address = self._address(number)
-        self._storage.put(address, json.dumps(told).encode(), create=True)
+        self._storage.put(address, json.dumps(document).encode(), create=True)
         try:
             self._storage.flush([address])
         except NotFound as error:
-            # Whoever has a later number tidied up before this one looked for it.
-            raise AlreadyExists(f"{address} was written and removed before") from error
-        there = self._numbers()
-        if any(other > number for other in there):
-            # Others went on while this one slept, and had removed what it met with.
+            # The holder of a later number removed this file before the flush.
+            raise AlreadyExists(f"{address} was replaced by another run") from error
+        numbers = self._numbers()
+        if any(other > number for other in numbers):
+            # Others took later numbers while this process slept, and removed the conflicting file.
             self._storage.delete(address)
-            raise AlreadyExists(f"{address} was written and removed before")
-        for other in there:
+            raise AlreadyExists(f"{address} was replaced by another run")
+        for other in numbers:
             if other < number:
                 self._storage.delete(self._address(other))
 
@@ -223,7 +223,7 @@ def _lock_state(state: _State, free_at: datetime) -> LockState:
 
 @contextmanager
 def hold(storage: Storage, prefix: str, clock: Clock, run_id: str) -> Iterator[SidecarLock]:
-    """Hold the lock while the block runs; a ``Conflict`` if another run has it."""
+    """Hold the lock while the block runs; raise ``Conflict`` if another run has it."""
     lock = SidecarLock(storage, prefix, clock, run_id)
     lock.take()
     try:

@@ -1,4 +1,4 @@
-"""Digests of plans, recorded when they are made, as objects beside a store and not the plans."""
+"""Digests of plans, recorded as objects beside a store, apart from the plans."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ KEPT = SAFETY.plan_digests
 
 
 class PlanDigests:
-    """The digests of a store's plans, each in an object named like the run."""
+    """Digests of a store's plans, each in an object named like the run."""
 
     def __init__(self, storage: Storage, prefix: str, clock: Clock) -> None:
         self._storage = storage
@@ -19,7 +19,7 @@ class PlanDigests:
         self._clock = clock
 
     def record(self, run_id: str, digest: str) -> None:
-        """Record a digest, and forget those of plans that are too old."""
+        """Record a digest, and remove digests of plans past retention."""
         self._storage.put(self._prefix + run_id, digest.encode())
         oldest = self._clock.now() - KEPT
         for stored in list(self._storage.list(self._prefix.rstrip("/"))):

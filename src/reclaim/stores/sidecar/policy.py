@@ -1,4 +1,4 @@
-"""The policy that is stored beside a store, in a file of its own."""
+"""Retention policy stored beside a store, in a file of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FILE = "policy.json"
 
 
 class PolicyFile:
-    """The file with the policy of a store. It is not read here; see ``policy.stored``."""
+    """File with the policy of a store. Parsing is in ``policy.stored``."""
 
     def __init__(self, storage: Storage, prefix: str) -> None:
         self._storage = storage

@@ -1,4 +1,4 @@
-"""Records of runs as objects: what was done to a store, when, and with what outcome."""
+"""Records of runs as objects: changes to a store, their times and outcomes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ log = logging.getLogger(__name__)
 
 
 class Records:
-    """The runs of a store, each in the folder of its plan."""
+    """Runs of a store, each in the folder of its plan."""
 
     def __init__(self, storage: Storage, prefix: str) -> None:
         self._storage = storage
         self._prefix = prefix
 
     def start(self, run: RunRecord) -> None:
-        """Record that a run has started; one that was started before goes on.
+        """Record the start of a run, or its continuation.
 
-        A record that cannot be read is not written over.
+        An unreadable record is not overwritten.
         """
         self.find(run.id)
         self._write(run)
@@ -49,12 +49,12 @@ class Records:
             ) from error
 
     def all(self) -> list[RunRecord]:
-        """The newest first. One whose record cannot be read is among them, and says so."""
+        """All runs, newest first. Unreadable records are included and marked."""
         folders, _ = self._storage.folders(self._prefix.rstrip("/"))
-        found = (self._look(folder.rpartition("/")[2]) for folder in folders)
-        return sorted((run for run in found if run), key=lambda run: run.started_at, reverse=True)
+        runs = (self._find_or_mark(folder.rpartition("/")[2]) for folder in folders)
+        return sorted((run for run in runs if run), key=lambda run: run.started_at, reverse=True)
 
-    def _look(self, run_id: str) -> RunRecord | None:
+    def _find_or_mark(self, run_id: str) -> RunRecord | None:
         try:
             return self.find(run_id)
         except Corrupt as error:

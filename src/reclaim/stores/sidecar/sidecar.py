@@ -1,5 +1,4 @@
-"""The sidecar of a store: lock, leases, condemned lists, records of runs and the policy, in one
-folder."""
+"""Sidecar of a store: lock, leases, condemned lists, records of runs and policy, in a folder."""
 
 from __future__ import annotations
 
@@ -23,9 +22,9 @@ from reclaim.stores.sidecar.records import Records
 
 
 class Sidecar:
-    """The files beside one store, below a prefix of its storage.
+    """Files beside a store, below a prefix of its storage.
 
-    ``records`` may be kept in another view of the same storage, where plans are.
+    ``records`` may be kept in another view of the same storage, together with plans.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class Sidecar:
         return HeldSidecar(lock, self.lists, self.records, self.leases)
 
     def clean(self) -> None:
-        """Release what runs that died had condemned provisionally, unless a run is at work."""
+        """Release the provisional entries of dead runs, unless a run is active."""
         if self.lists.any_provisional():
             with suppress(Conflict), self.lock(new_uid()) as lock:
                 self.hold(lock).begin()

@@ -1,4 +1,4 @@
-"""The common part of stores with a sidecar: their records, plans, policy and leases."""
+"""Common part of stores with a sidecar: records, plans, policy and leases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reclaim.stores.sidecar.sidecar import Sidecar
 
 
 class SidecarStore(Store):
-    """The part of a store that its sidecar answers for."""
+    """Implementation of the store methods backed by the sidecar."""
 
     def __init__(self, sidecar: Sidecar) -> None:
         self._sidecar = sidecar

@@ -1,10 +1,11 @@
-"""TerminusDB stores: how their files are read, and what in them is live. No I/O here.
+"""TerminusDB stores: decoding of their files, and detection of live layers. The decoders perform no
+I/O.
 
-A *layer* is one immutable set of changes with a random id of 40 hex digits, in one file (an
-*archive*) or in a directory of its own. Its *parent* is the layer it changes; a *rollup* is
-another layer with the same contents that is loaded in its place; the *names* in it are ids of
-layers that it holds as data. A *label* is a ref.
+A *layer* is one immutable set of changes with a random id of 40 hex digits, stored in one file (an
+*archive*) or in a directory of its own. Its *parent* is the layer changed by it; a *rollup* is
+another layer with the same contents, loaded in its place; its *names* are ids of layers stored in
+it as data. A *label* is a ref.
 
-``logarray``, ``tfc``, ``larch`` and ``files`` know the encodings, ``layer`` and ``labels`` the
-two nouns, ``graph`` what is reached, ``garbage`` what the rest once was.
+``logarray``, ``tfc``, ``larch`` and ``files`` implement the encodings, ``layer`` and ``labels``
+decode layers and labels, ``graph`` computes reachability, ``garbage`` classifies dead layers.
 """

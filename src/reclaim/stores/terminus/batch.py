@@ -1,8 +1,9 @@
-"""Many archives at once, by columns instead of one by one.
+"""Decoding of many archives at once, by columns.
 
-Reads the same as ``layer.decode_archive`` does, of archives as servers write them: complete, with
-numbers of one or two bytes in their dictionaries. Whatever is not like that is left to the exact
-way, which takes it or says what is wrong with it. So nothing is judged here, only skipped.
+Gives the same results as ``layer.decode_archive`` for archives as written by servers: complete,
+with numbers of one or two bytes in their dictionaries. All other archives are left to the exact
+decoder, which reads them or reports their fault. This module never judges an archive, it only
+skips.
 """
 
 from __future__ import annotations
@@ -15,33 +16,33 @@ import numpy as np
 import pyarrow as pa
 
 from reclaim.stores.terminus.columns import Bytes, Flags, Numbers, Words, at_any_byte, to_numbers
-from reclaim.stores.terminus.dictionaries import AFTER, find_ids
+from reclaim.stores.terminus.dictionaries import PADDING, find_ids
 from reclaim.stores.terminus.files import ID_MAPS, PARENT, REMOVED, VALUES
 from reclaim.stores.terminus.logarray import WORD
 from reclaim.stores.terminus.tfc import ID_SIZE, TRAILER
 
 _WIDEST = 56
-"""A number of so many bits lies within a word that begins at any byte."""
+"""Maximum width of a number in bits such that it always fits in a word beginning at any byte."""
 _HEX = np.zeros(256, np.bool_)
 _HEX[list(b"0123456789abcdef")] = True
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Archives that were read, a row for each. Where ``plain`` is false, nothing was."""
+    """Decoded archives, a row each. Rows with ``plain`` false were skipped."""
 
     plain: Flags
     parent: pa.Array
-    """The id; null for a base layer."""
+    """Parent id; null for a base layer."""
     names: pa.Array
-    """The ids in its values, which may repeat."""
+    """Ids in its values, possibly repeated."""
     rolled_up: Flags
 
 
 def decode_archives(archives: Sequence[bytes]) -> Batch:
-    """Read whole archives; one that is empty is skipped."""
+    """Decode whole archives; skip empty archives."""
     count = len(archives)
-    joined = b"".join(chain(archives, (bytes(AFTER),)))
+    joined = b"".join(chain(archives, (bytes(PADDING),)))
     data = np.frombuffer(joined, np.uint8)
     sizes = np.fromiter(map(len, archives), np.int64, count)
     heads = _Heads.read(data, np.cumsum(sizes) - sizes, sizes)
@@ -65,7 +66,7 @@ def decode_archives(archives: Sequence[bytes]) -> Batch:
 
 @dataclass(frozen=True, slots=True)
 class _Heads:
-    """The headers of the archives that have a proper one. See ``larch``."""
+    """Headers of the archives with a valid header. See ``larch``."""
 
     data: Bytes
     row: Numbers
@@ -86,7 +87,7 @@ class _Heads:
         width = to_numbers(control >> np.uint64(24) & np.uint64(0xFF))
         count = np.bitwise_count(presence).astype(np.uint64)
         head = 2 * WORD + -(-to_numbers(count) * width // 64) * WORD
-        found = cls(data, row, start, size, presence, width, head).only(
+        heads = cls(data, row, start, size, presence, width, head).only(
             (presence & np.uint64(1) == 0)
             & (length == count)
             & (count > 0)
@@ -94,18 +95,18 @@ class _Heads:
             & (width <= _WIDEST)
             & (head <= size)
         )
-        # Complete, with a dictionary of values, and both a child and a line of parents or neither.
-        values = found.values()
-        parent = found.has(PARENT)
-        return found.only(
-            (found.head + found.last() == found.size)
-            & (parent == found.has(REMOVED))
-            & found.has(VALUES)
-            & (found.start + found.head <= values[0])
+        # Complete, with a dictionary of values, and with both removals and a parent or neither.
+        values = heads.values()
+        parent = heads.has(PARENT)
+        return heads.only(
+            (heads.head + heads.last() == heads.size)
+            & (parent == heads.has(REMOVED))
+            & heads.has(VALUES)
+            & (heads.start + heads.head <= values[0])
             & (values[0] + TRAILER <= values[1])
-            & (values[1] <= found.start + found.size)
-            & (~parent | (found.end(PARENT) == found.last()))
-            & (~parent | (found.end(PARENT, before=1) == found.last() - ID_SIZE))
+            & (values[1] <= heads.start + heads.size)
+            & (~parent | (heads.end(PARENT) == heads.last()))
+            & (~parent | (heads.end(PARENT, before=1) == heads.last() - ID_SIZE))
         )
 
     def only(self, which: Flags) -> _Heads:
@@ -123,25 +124,27 @@ class _Heads:
         return (self.presence >> np.uint64(63 - file) & np.uint64(1)).astype(np.bool_)
 
     def values(self) -> tuple[Numbers, Numbers]:
-        """Where the dictionaries of values begin and end."""
+        """Start and end of the dictionaries of values."""
         base = self.start + self.head
         return base + self.end(VALUES, before=1), base + self.end(VALUES)
 
     def last(self) -> Numbers:
-        """Where the last files end."""
+        """End of the last files."""
         return self._nth(np.bitwise_count(self.presence).astype(np.int64) - 1)
 
     def end(self, file: int, *, before: int = 0) -> Numbers:
-        """Where a file ends, or the one ``before``; of those that have it, counted as ends are."""
+        """End of a file, or of the file ``before``, for archives containing it; relative like all
+        ends.
+        """
         place = np.bitwise_count(self.presence >> np.uint64(63 - file)).astype(np.int64) - 1
         return self._nth(place - before)
 
     def parents(self) -> bytes:
-        """The last bytes of each, which are the parent's id if it has one."""
+        """Last bytes of each archive: the parent's id, if it has a parent."""
         return bytes(at_any_byte(self.data, f"V{ID_SIZE}")[self.start + self.size - ID_SIZE])
 
     def has_proper_parent(self) -> Flags:
-        """Whether it is a base layer, or its parent is an id."""
+        """Whether it is a base layer, or its parent is a valid id."""
         last = np.frombuffer(self.parents(), np.uint8).reshape(-1, ID_SIZE)
         return ~self.has(PARENT) | _HEX[last].all(axis=1)
 
@@ -150,16 +153,16 @@ class _Heads:
         word = at_any_byte(self.data, ">u8")[self.start + 2 * WORD + (bit >> 3)]
         width = self.width.astype(np.uint64)
         shift = np.uint64(64) - (bit & 7).astype(np.uint64) - width
-        found = word.astype(np.uint64) >> shift & ((np.uint64(1) << width) - np.uint64(1))
-        return np.where(place < 0, 0, to_numbers(found))
+        value = word.astype(np.uint64) >> shift & ((np.uint64(1) << width) - np.uint64(1))
+        return np.where(place < 0, 0, to_numbers(value))
 
 
-def _strings(there: Flags, ids: bytes) -> pa.Array:
-    """A column with an id in some rows and null in the others."""
-    offsets = _offsets(there * ID_SIZE)
-    valid = pa.py_buffer(np.packbits(there, bitorder="little").tobytes())
+def _strings(present: Flags, ids: bytes) -> pa.Array:
+    """Column with an id in some rows and null in the others."""
+    offsets = _offsets(present * ID_SIZE)
+    valid = pa.py_buffer(np.packbits(present, bitorder="little").tobytes())
     return pa.Array.from_buffers(
-        pa.string(), len(there), [valid, offsets.buffers()[1], pa.py_buffer(ids)]
+        pa.string(), len(present), [valid, offsets.buffers()[1], pa.py_buffer(ids)]
     )
 
 

@@ -1,4 +1,4 @@
-"""Columns of numbers, and bytes that are read as such."""
+"""Columns of numbers, and bytes viewed as numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Words = npt.NDArray[np.uint64]
 
 
 def at_any_byte(data: Bytes, kind: str) -> npt.NDArray[Any]:
-    """The data as values of a kind, one that begins at each of its bytes."""
+    """View of the data as values of a kind, beginning at every byte."""
     size = np.dtype(kind).itemsize
     return np.ndarray((max(len(data) - size + 1, 0),), kind, data, strides=(1,))
 

@@ -1,8 +1,9 @@
-"""Many dictionaries at once: in each step the next block of every one. See ``tfc``.
+"""Decoding of many dictionaries at once: each step reads the next block of every dictionary. See
+``tfc``.
 
-Numbers of one or two bytes are read here, and servers hardly write others. A dictionary with
-anything else in it is not plain, and for ``tfc`` to read or to refuse; the last few, which are not
-worth a step, are read by it in any case.
+Numbers of one or two bytes are read here; servers hardly write others. A dictionary with other
+contents is not plain, and left to ``tfc`` to read or refuse; so are the last few dictionaries,
+which are not worth a step.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from reclaim.stores.terminus.columns import Bytes, Flags, Numbers, at_any_byte
 from reclaim.stores.terminus.tfc import ID, ID_SIZE, TRAILER
 
 FEW = 128
-"""So few dictionaries are read faster one after the other."""
-AFTER = 64
-"""So many bytes must follow the last dictionary: a bad one is read beyond its end."""
+"""Maximum number of dictionaries for which single reads are faster."""
+PADDING = 64
+"""Number of bytes required after the last dictionary: a damaged dictionary is read beyond its end.
+"""
 
 _LAST = 0x80
 _MORE = 7
-"""So many entries follow the head of a block, at most."""
+"""Maximum number of entries after the head of a block."""
 _BETWEEN = b"\n"
 _RECORDS = np.full(32, -1, np.int64)
 _RECORDS[[0, 3, 4]] = 0, 4, 8
@@ -33,7 +35,7 @@ _RECORDS[[0, 3, 4]] = 0, 4, 8
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Which dictionaries were read, and for each id in them, once or more, whose it is."""
+    """Which dictionaries were read, and for each id in them, possibly repeated, its dictionary."""
 
     plain: Flags
     owner: Numbers
@@ -41,13 +43,13 @@ class Ids:
 
 
 def find_ids(joined: bytes, start: Numbers, end: Numbers) -> Ids:
-    """The ids in the dictionaries that lie at some places, as ``tfc.find_ids`` finds them."""
+    """Find the ids in the dictionaries at the given positions, like ``tfc.find_ids``."""
     data = np.frombuffer(joined, np.uint8)
     stop = end - TRAILER
     expected = at_any_byte(data, ">u8")[stop]
     plain = np.zeros(len(start), np.bool_)
     owners: list[int] = []
-    found: list[bytes] = []
+    all_ids: list[bytes] = []
     row, at, count = np.arange(len(start)), start, np.zeros(len(start), np.int64)
     while len(row) > FEW:
         ended = at == stop[row]
@@ -56,25 +58,27 @@ def find_ids(joined: bytes, start: Numbers, end: Numbers) -> Ids:
         blocks = _Blocks.read(data, at, stop[row])
         for block, ids in blocks.ids(joined):
             owners += [int(row[block])] * len(ids)
-            found += ids
+            all_ids += ids
         going = ~blocks.odd
         row, at, count = row[going], blocks.next[going], (count + blocks.more + 1)[going]
-    for one in row.tolist():
+    for number in row.tolist():
         try:
-            mine = tfc.find_ids(joined[start[one] : end[one]])
+            decoded = tfc.find_ids(joined[start[number] : end[number]])
         except Corrupt:
             continue
-        plain[one] = True
-        owners += [one] * len(mine)
-        found += map(str.encode, mine)
+        plain[number] = True
+        owners += [number] * len(decoded)
+        all_ids += map(str.encode, decoded)
     owner = np.array(owners, np.int64)
     order = np.argsort(owner, kind="stable")
-    return Ids(plain, owner[order], pa.array(found, pa.string()).take(pa.array(order)))
+    return Ids(plain, owner[order], pa.array(all_ids, pa.string()).take(pa.array(order)))
 
 
 @dataclass(slots=True)
 class _Blocks:
-    """A block of each of some dictionaries; where it is ``odd`` nothing else is right."""
+    """Current block of each of some dictionaries; where it is ``odd``, all other fields are
+    invalid.
+    """
 
     data: Bytes
     at: Numbers
@@ -99,7 +103,7 @@ class _Blocks:
         self.size = length = self._number(np.arange(count))
         self.longest = length.copy()
         self.head = self.at
-        # What lies beyond the end is not looked at.
+        # Nothing beyond the end is used.
         self.at = np.minimum(self.head + self.size, stop)
         self.odd |= self.head + self.size > stop
         length = length.copy()
@@ -120,15 +124,15 @@ class _Blocks:
 
     @property
     def next(self) -> Numbers:
-        """Where the block after this one begins."""
+        """Start of the following block."""
         return self.at + self.sizes.sum(axis=1)
 
     def ids(self, joined: bytes) -> Iterator[tuple[int, list[bytes]]]:
-        """The ids in entries, of the blocks that have any."""
+        """Ids in entries, for blocks with ids."""
         rows = np.flatnonzero(~self.odd & (self.longest >= ID_SIZE))
         columns = (self.head, self.size, self.more, self.at, self.shares, self.sizes)
-        each = zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
-        for row, head, size, more, at, shares, sizes in each:
+        blocks = zip(rows.tolist(), *(column[rows].tolist() for column in columns), strict=True)
+        for row, head, size, more, at, shares, sizes in blocks:
             entry = joined[head : head + size]
             if more:
                 entries = [entry]
@@ -141,7 +145,7 @@ class _Blocks:
                 yield row, ids
 
     def _number(self, rows: Numbers) -> Numbers:
-        """The next number, of one or two bytes, in some rows."""
+        """Read the next number, of one or two bytes, in some rows."""
         at = self.at[rows]
         first, second = self.data[at].astype(np.int64), self.data[at + 1].astype(np.int64)
         short = first >= _LAST

@@ -1,8 +1,8 @@
-"""The files of a layer: their numbers in an archive, their names in a directory.
+"""Files of a layer: their numbers in an archive, their names in a directory.
 
-A base layer (one without a parent) has no files about what it takes away, and in a directory
-its lists are called ``base_`` instead of ``pos_``. Only rollups have id maps: they keep the
-numbers that nodes and values have in the layers that they stand for.
+A base layer (without a parent) has no files of removals, and in a directory its lists are called
+``base_`` instead of ``pos_``. Only rollups have id maps: they keep the numbers of nodes and values
+from the layers replaced by them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PARENT_FILE = "parent.hex"
 ROLLUP_FILE = "rollup.hex"
 VALUES_FILE = "value_dictionary_blocks.tfc"
 OLD_VALUES_FILE = "value_dictionary_blocks.pfc"
-"""The file that versions before 11 wrote; their dictionaries hold ids in another way."""
+"""File written by versions before 11, whose dictionaries encode ids differently."""
 ID_MAPS_FILE = "node_value_idmap_bits.bitarray"
 
 

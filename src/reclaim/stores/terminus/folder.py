@@ -1,7 +1,7 @@
-"""The folder of a store, of which no link is followed and no other file system entered.
+"""Folder of a store, accessed without following links or entering other file systems.
 
-Every path is walked from a handle, one part after the other, and the last step is taken on the
-handle that was reached: nobody can put a link in between a check and its use.
+Every path is walked from a handle, part by part, and the final operation uses the handle reached:
+no link can be inserted between a check and its use.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pathlib import Path
 
 from reclaim.clock import to_micros
 from reclaim.errors import Conflict, Corrupt, Refused, UnsafeFolder
-from reclaim.storage import LastCheck, unchecked
+from reclaim.storage import LastCheck, no_check
 from reclaim.storage.local_folder import changed_at
 from reclaim.storage.mounts import check_mounts
 
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-"""How a file is opened: not through a link, and without waiting for the other end of a pipe."""
+"""Flags for opening a file: without following a link, and without waiting for a pipe."""
 _FOLDER = READ | os.O_DIRECTORY
 _PIECE = 1024 * 1024
 
 
 class StoreFolder:
-    """A folder on a disk; addresses are relative to ``root``, which has the store's own folder."""
+    """A folder on a disk; addresses are relative to ``root``, the parent of the store's folder."""
 
     def __init__(self, root: Path, name: str) -> None:
         self.root = root
@@ -35,29 +35,29 @@ class StoreFolder:
 
     @cached_property
     def device(self) -> int:
-        """The file system that everything must be on: what is moved is renamed."""
+        """File system required for all files: moves are renames."""
         return (self.root / self._name).stat().st_dev
 
     def check(self, address: str, status: os.stat_result) -> None:
-        """Refuse a link, what lies on another file system, and a date that is none."""
+        """Refuse a link, a file on another file system, or an invalid date."""
         if stat.S_ISLNK(status.st_mode):
             raise UnsafeFolder(
                 f"{str(self.root / address)!r} is a link; links in a store are not followed",
-                hint="put what it points at in its place, or remove it; nothing was deleted",
+                hint="replace the link with its target, or remove it; nothing was deleted",
             )
         if status.st_dev != self.device:
             raise UnsafeFolder(
                 f"{str(self.root / address)!r} is on another file system than the store",
-                hint="a store must be on one; unmount it, or move it into the store",
+                hint="a store must be on a single file system; unmount it, or move it there",
             )
         changed_at(status, address)
 
     def check_mounts(self, folder: str) -> None:
-        """Refuse a mount that a listing of a folder of the store meets."""
+        """Refuse mounts met by a listing of a folder of the store."""
         check_mounts(self.root / self._name, folder.removeprefix(self._name))
 
     def status(self, address: str) -> os.stat_result:
-        """The system's status of a file or folder; it and those above must be ordinary ones."""
+        """Status of a file or folder; it and all its parents must be ordinary."""
         folder, name = _split(address)
         with self.open(folder) as handle:
             status = os.stat(name, dir_fd=handle, follow_symlinks=False)
@@ -66,7 +66,7 @@ class StoreFolder:
 
     @contextmanager
     def open(self, folder: str, *, create: bool = False) -> Iterator[int]:
-        """A handle on a folder, for calls that take a ``dir_fd``."""
+        """Handle of a folder, for calls with a ``dir_fd``."""
         handle = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         walked = ""
         try:
@@ -90,17 +90,17 @@ class StoreFolder:
         *,
         size: int,
         fresh: datetime | None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
-        """Move a directory with its files; what is at the target already is never replaced."""
-        (here, name), (there, new_name) = _split(source), _split(target)
-        with self.open(here) as origin, self.open(there, create=True) as goal:
+        """Move a directory with its files; never replace an existing target."""
+        (source_folder, name), (target_folder, new_name) = _split(source), _split(target)
+        with self.open(source_folder) as origin, self.open(target_folder, create=True) as goal:
             with self.open(source) as layer:
-                found = sum(status.st_size for _, status in self._files(layer, source))
-            if found != size:
-                raise Corrupt(f"{self.root / source} has {found} bytes instead of {size}")
+                actual = sum(status.st_size for _, status in self._files(layer, source))
+            if actual != size:
+                raise Corrupt(f"{self.root / source} has {actual} bytes instead of {size}")
             if fresh is not None:
-                # Before it moves: wherever it is found after a crash, it is not older than this.
+                # Before the move: after a crash, the directory is this new at either address.
                 exact = to_micros(fresh) * 1000
                 os.utime(name, ns=(exact, exact), dir_fd=origin, follow_symlinks=False)
             try:
@@ -109,16 +109,16 @@ class StoreFolder:
                 last_check()
                 os.rename(name, new_name, src_dir_fd=origin, dst_dir_fd=goal)
                 return
-        # It was made again, or brought back before.
+        # It was created again, or restored before.
         self.drop_copy(source, target, last_check)
 
-    def drop_copy(self, source: str, target: str, last_check: LastCheck = unchecked) -> None:
-        """Delete an object of which a copy is elsewhere; one that differs is a ``Conflict``."""
+    def drop_copy(self, source: str, target: str, last_check: LastCheck = no_check) -> None:
+        """Delete an object with a copy elsewhere; raise ``Conflict`` if they differ."""
         if not self.same(source, target):
             raise Conflict(
-                f"{self.root / target} is there already and has other contents than "
+                f"{self.root / target} already exists and differs from "
                 f"{self.root / source}; both were left",
-                hint="look which of the two can be loaded, move the other one away, then try again",
+                hint="check which of the two can be loaded, move the other away, then try again",
             )
         last_check()
         if stat.S_ISDIR(self.status(source).st_mode):
@@ -131,7 +131,7 @@ class StoreFolder:
     def remove(self, address: str) -> None:
         """Delete a directory of files.
 
-        Under another name first: cut off in the middle, nothing is left that looks like a layer.
+        The directory is renamed first: after an interruption, no remainder looks like a layer.
         """
         folder, name = _split(address)
         doomed = f".{name}.gone"
@@ -142,7 +142,7 @@ class StoreFolder:
             self._empty(outer, doomed)
 
     def _empty(self, outer: int, name: str) -> None:
-        """Delete a directory of files in a folder that is open."""
+        """Delete a directory of files in an open folder."""
         handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=outer)
         try:
             for file in os.listdir(handle):  # noqa: PTH208 - of a handle
@@ -151,9 +151,9 @@ class StoreFolder:
             os.close(handle)
         os.rmdir(name, dir_fd=outer)
 
-    def same(self, one: str, other: str) -> bool:
+    def same(self, first: str, second: str) -> bool:
         """Whether two objects have the same contents, byte by byte."""
-        pieces, others = self.contents(one), self.contents(other)
+        pieces, others = self.contents(first), self.contents(second)
         while True:
             piece = next(pieces, None)
             if piece != next(others, None):
@@ -162,7 +162,7 @@ class StoreFolder:
                 return True
 
     def contents(self, address: str) -> Iterator[bytes]:
-        """The bytes of a file; of a directory names, sizes and bytes of its files, in order."""
+        """Bytes of a file; for a directory names, sizes and bytes of its files, in order."""
         folder, name = _split(address)
         with ExitStack() as stack:
             outer = stack.enter_context(self.open(folder))
@@ -187,7 +187,7 @@ class StoreFolder:
         return size, changed // 1000
 
     def _files(self, folder: str | int, address: str) -> Iterator[tuple[str, os.stat_result]]:
-        """The files of a layer's directory. It has nothing else, or it is not only a layer's."""
+        """Files in a layer's directory. Anything else in it is refused."""
         with os.scandir(folder) as entries:
             for entry in entries:
                 status = entry.stat(follow_symlinks=False)
@@ -195,7 +195,7 @@ class StoreFolder:
                 if not stat.S_ISREG(status.st_mode):
                     raise Refused(
                         f"{str(self.root / address / entry.name)!r} is not a file; the directory "
-                        "of a layer has nothing but files",
+                        "of a layer must contain only files",
                         hint="move it out of the store; nothing was deleted",
                     )
                 yield entry.name, status

@@ -1,4 +1,4 @@
-"""The objects of a store and how they are read; what goes to the executors."""
+"""Objects of a store and their decoding; sent to the executors."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ from reclaim.stores.format import QUARANTINE, RECORD, WORK, DecodesSnapshots
 from reclaim.stores.named_containers import NamedContainers
 from reclaim.stores.sidecar.records import FILE as RUN_FILE
 from reclaim.stores.terminus.addresses import ARCHIVE, OURS, ROLLUP, SHARD_SIZE, stem
-from reclaim.stores.terminus.reading import read_layers, told
+from reclaim.stores.terminus.reading import bare_objects, read_layers
 from reclaim.stores.terminus.view import LayerView, is_shard
 
 LAYER, ROLLUP_FILE, UNKNOWN = "layer", "rollup", "unknown"
 DIRECTORY = "directory"
-"""A layer's container that is a directory instead of an archive. As an object it is a layer."""
+"""Container kind of a layer stored as a directory instead of an archive. As an object it is a
+layer.
+"""
 RUN = "run"
-"""The file that marks a run. It stays: without it nobody finds the run's quarantine."""
+"""Kind of the file marking a run. It is kept: without it the run's quarantine cannot be found."""
 
 
 @dataclass(frozen=True, slots=True)
 class TerminusFormat(DecodesSnapshots):
-    """The files of a store: layers in shards, and our own folder. The root is the folder above."""
+    """Files of a store: layers in shards, and Reclaim's folder. The root is the parent folder."""
 
     name: str
 
-    ours: ClassVar[str] = OURS
+    own_folder: ClassVar[str] = OURS
     sequential: ClassVar[bool] = True
 
     @property
@@ -44,7 +46,7 @@ class TerminusFormat(DecodesSnapshots):
 
     @property
     def order(self) -> Sequence[str]:
-        # A layer that is loaded through another one must not point at nothing.
+        # A layer loaded through a rollup must not lose it.
         return ROLLUP_FILE, LAYER, WORK, RECORD
 
     def key_ranges(self, storage: Storage) -> Iterator[KeyRange]:
@@ -55,22 +57,22 @@ class TerminusFormat(DecodesSnapshots):
 
     def describe(self, addresses: pa.Array) -> pa.StructArray:
         inside = pc.starts_with(addresses, self.prefix)
-        # Counted in characters, and no pattern: the folder may have any name.
+        # By length instead of a pattern: the folder may have any name.
         below = pc.utf8_slice_codeunits(addresses, len(self.prefix))
-        aside = f"{OURS}/{QUARANTINE}/"
+        folder = f"{OURS}/{QUARANTINE}/"
 
         def like(pattern: str, text: pa.Array = below) -> pa.Array:
             return pc.and_(inside, pc.match_substring_regex(text, f"^{pattern}$"))
 
         def in_shard(text: pa.Array) -> pa.Array:
-            """Whether the shard is that of the id, of what has the shape of a layer's object."""
+            """Whether the shard matches the id, for names shaped like a layer's object."""
             return pc.equal(
                 pc.utf8_slice_codeunits(text, 0, 3), pc.utf8_slice_codeunits(text, 4, 7)
             )
 
         layer = "[0-9a-f]{3}/[0-9a-f]{40}"
-        set_aside = pc.and_(pc.starts_with(below, aside), inside)
-        home = pc.replace_substring_regex(below, rf"^{re.escape(aside)}[^/]+/", "")
+        set_aside = pc.and_(pc.starts_with(below, folder), inside)
+        original = pc.replace_substring_regex(below, rf"^{re.escape(folder)}[^/]+/", "")
         kind = pc.case_when(
             pc.make_struct(
                 pc.and_(like(rf"{layer}(\.larch)?"), in_shard(below)),
@@ -81,8 +83,10 @@ class TerminusFormat(DecodesSnapshots):
                 pc.and_(
                     set_aside,
                     pc.or_(
-                        pc.and_(like(rf"{layer}(\.larch|\.rollup\.hex)?", home), in_shard(home)),
-                        like(rf"\{OURS}/runs/.+", home),
+                        pc.and_(
+                            like(rf"{layer}(\.larch|\.rollup\.hex)?", original), in_shard(original)
+                        ),
+                        like(rf"\{OURS}/runs/.+", original),
                     ),
                 ),
             ),
@@ -100,9 +104,9 @@ class TerminusFormat(DecodesSnapshots):
     def layer_objects(
         self, layers: Sequence[SnapshotId], known: Collection[SnapshotId]
     ) -> Mapping[str, NamedContainers]:
-        """The objects that layers may have, by kind: an archive, a directory, a rollup file.
+        """Possible objects of layers, by kind: an archive, a directory, a rollup file.
 
-        Whether they are there makes no difference: what is live is only not taken.
+        Missing objects are harmless: being listed here only protects an object.
         """
         ids = pa.array(layers, pa.string())
         shards = pc.utf8_slice_codeunits(ids, 0, SHARD_SIZE)
@@ -119,18 +123,18 @@ class TerminusFormat(DecodesSnapshots):
         return is_shard(keys.prefix)
 
     def survey(self, storage: Storage, ranges: Sequence[KeyRange]) -> pa.Table:
-        """The objects in shards, and of each layer what it refers to."""
+        """Objects in shards, with the references of each layer."""
         view = self.view(storage)
         addresses = [address for keys in ranges for address in view.addresses(keys)]
         rollups = {address for address in addresses if address.endswith(ROLLUP)}
-        # What goes while it is listed was not there.
+        # Objects deleted during the listing are omitted.
         return read_layers(view, addresses, rollups).rows
 
     def snapshots(self, storage: Storage, addresses: Sequence[str]) -> pa.Table:
         """Some layers, by the address of their archive or directory."""
         view = self.view(storage)
-        beside = (address.removesuffix(ARCHIVE) + ROLLUP for address in addresses)
-        found = read_layers(view, addresses, {one[0] for one in view.there(beside)})
-        # Whoever asked has seen them, so that to have gone is a fault.
-        gone = [(address, 0, 0) for address in found.gone]
-        return pa.concat_tables([found.rows, told(gone, fault="it is not there any more")])
+        rollups = (address.removesuffix(ARCHIVE) + ROLLUP for address in addresses)
+        result = read_layers(view, addresses, {facts[0] for facts in view.there(rollups)})
+        # The caller has seen them, so a missing object is a fault.
+        gone = [(address, 0, 0) for address in result.gone]
+        return pa.concat_tables([result.rows, bare_objects(gone, fault="it was deleted")])

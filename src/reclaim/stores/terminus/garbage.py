@@ -1,26 +1,26 @@
-"""Former roles of dead layers, as far as the graph can tell.
+"""Former roles of dead layers, derived from the graph.
 
-Nothing in a store records why a layer is not referred to any more. These are guesses for a
-report, made in this order; nothing is decided by them.
+A store does not record why a layer is no longer referenced. The roles are guesses for a report,
+made in the following order; no decision depends on them.
 
-1. A layer that cannot be read is an *unfinished layer*, left by a crash.
-2. A layer that a rollup wrote (it has id maps) and that no dead layer is loaded through is a
-   *superseded rollup*. So is one whose writer died before it was put to use.
-3. The rest is taken from its tops, dead layers that no dead layer refers to. A top whose line of
-   parents is dead down to a base layer is a whole graph that lost its label. If layers of the line
-   name others as data and none of those is live, a *deleted database*: meta graph, commit graphs
-   and data lost their only label together. If some are live, a *squashed graph*: another graph
-   took its place and names the same. A deleted database whose layers a clone shares looks like
-   this, too.
-4. A whole graph that names nothing was a *squashed graph* if it has several layers, for each of
-   them must have had a label once. In a store without databases it may as well have been deleted.
-5. Everything else is an *orphan of a failed transaction*: one layer that names nothing, or layers
-   on top of live ones, or of dead ones that belong to a group above. A transaction that lost a
-   race leaves up to three, one in each graph. A deleted fork of a database that still lives looks
-   like this, too.
+1. An unreadable layer is an *unfinished layer*, left by a crash.
+2. A layer written by a rollup (it has id maps), through which no dead layer is loaded, is a
+   *superseded rollup*. So is a rollup whose writer died before it was used.
+3. The remaining roles follow from the heads, dead layers without references from dead layers. A
+   head whose line of parents is dead down to a base layer is a whole graph without its label. If
+   layers of the line name others as data and none of those is live, it is a *deleted database*:
+   meta graph, commit graphs and data lost their only label together. If some are live, it is a
+   *squashed graph*: another graph took its place and names the same layers. A deleted database
+   sharing layers with a clone looks the same.
+4. A whole graph without names was a *squashed graph* if it has several layers, because each of
+   them must have had a label at some time. In a store without databases it may also have been
+   deleted.
+5. All other layers are an *orphan of a failed transaction*: a single layer without names, or
+   layers above live layers, or above dead layers of a group above. A transaction that lost a race
+   leaves up to three, one in each graph. A deleted fork of a live database looks the same.
 
-A group takes with it every dead layer that it reaches; where two groups reach one, the earlier
-in this list has it, and a deleted database before a squashed graph.
+A group includes every dead layer reached by it; a layer reached by two groups belongs to the
+earlier group in this list, and to a deleted database before a squashed graph.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from reclaim.stores.terminus.graph import NONE, Graph, deletion_order
 
 
 class Garbage(StrEnum):
-    """The former role of a dead layer."""
+    """Former role of a dead layer."""
 
     DELETED_DATABASE = "deleted database"
     SUPERSEDED_ROLLUP = "superseded rollup"
@@ -42,61 +42,66 @@ class Garbage(StrEnum):
 
 
 class _Lines:
-    """The dead layers below each dead layer, itself included: how many there are, whether
-    they stand on a base layer, and what they name."""
+    """Dead ancestors of each dead layer, itself included: their number, whether they stand on a
+    base layer, and their names.
+    """
 
-    def __init__(self, graph: Graph, rest: Sequence[int], dead: set[int]) -> None:
-        self.length = dict.fromkeys(rest, 0)
+    def __init__(self, graph: Graph, layers: Sequence[int], dead: set[int]) -> None:
+        self.length = dict.fromkeys(layers, 0)
         self.whole: set[int] = set()
         self.names: set[int] = set()
         self.names_live: set[int] = set()
-        # Parents come last, so that those of each layer are known before it.
-        for one in reversed(rest):
-            parent, names = graph.parent[one], graph.names_of(one)
-            self.length[one] = self.length.get(parent, 0) + 1
+        # In reverse, so that the parent of each layer comes before it.
+        for layer in reversed(layers):
+            parent, names = graph.parent[layer], graph.names_of(layer)
+            self.length[layer] = self.length.get(parent, 0) + 1
             if parent == NONE or parent in self.whole:
-                self.whole.add(one)
+                self.whole.add(layer)
             if names or parent in self.names:
-                self.names.add(one)
+                self.names.add(layer)
             if parent in self.names_live or not dead.issuperset(names):
-                self.names_live.add(one)
+                self.names_live.add(layer)
 
 
 def classify(graph: Graph, dead: Collection[int]) -> dict[int, Garbage]:
-    """The former role of each dead layer."""
-    kinds = {one: Garbage.UNFINISHED for one in dead if one in graph.faults}
-    readable = [one for one in deletion_order(graph, dead) if one not in kinds]
-    loaded = {graph.rollup[one] for one in readable}
-    for one in readable:
-        if graph.rolled_up[one] and one not in loaded:
-            kinds[one] = Garbage.SUPERSEDED_ROLLUP
-    left = [one for one in readable if one not in kinds]
-    rest = set(left)
-    lines = _Lines(graph, left, {*kinds, *readable})
-    below = {graph.parent[one] for one in rest} | {graph.rollup[one] for one in rest}
-    below |= {name for one in rest for name in graph.names_of(one)}
-    tops = sorted(rest - below, key=lambda one: (-lines.length[one], graph.ids[one]))
-    naming = [one for one in tops if one in lines.whole and one in lines.names]
-    deleted = [one for one in naming if one not in lines.names_live]
-    _claim(graph, kinds, rest, deleted, Garbage.DELETED_DATABASE)
-    _claim(graph, kinds, rest, naming, Garbage.SQUASHED_GRAPH)
-    for top in tops:
-        if top in kinds:
+    """Former role of each dead layer."""
+    kinds = {layer: Garbage.UNFINISHED for layer in dead if layer in graph.faults}
+    readable = [layer for layer in deletion_order(graph, dead) if layer not in kinds]
+    loaded = {graph.rollup[layer] for layer in readable}
+    for layer in readable:
+        if graph.rolled_up[layer] and layer not in loaded:
+            kinds[layer] = Garbage.SUPERSEDED_ROLLUP
+    unassigned = [layer for layer in readable if layer not in kinds]
+    pending = set(unassigned)
+    lines = _Lines(graph, unassigned, {*kinds, *readable})
+    referenced = {graph.parent[layer] for layer in pending} | {
+        graph.rollup[layer] for layer in pending
+    }
+    referenced |= {name for layer in pending for name in graph.names_of(layer)}
+    heads = sorted(pending - referenced, key=lambda layer: (-lines.length[layer], graph.ids[layer]))
+    naming = [layer for layer in heads if layer in lines.whole and layer in lines.names]
+    deleted = [layer for layer in naming if layer not in lines.names_live]
+    _claim(graph, kinds, pending, deleted, Garbage.DELETED_DATABASE)
+    _claim(graph, kinds, pending, naming, Garbage.SQUASHED_GRAPH)
+    for head in heads:
+        if head in kinds:
             continue
-        length = lines.length[top]
-        if top in lines.whole and length > 1 and _unclaimed(graph, kinds, rest, top) == length:
-            _claim(graph, kinds, rest, (top,), Garbage.SQUASHED_GRAPH)
+        length = lines.length[head]
+        if head in lines.whole and length > 1 and _unclaimed(graph, kinds, pending, head) == length:
+            _claim(graph, kinds, pending, (head,), Garbage.SQUASHED_GRAPH)
         else:
-            _claim(graph, kinds, rest, (top,), Garbage.FAILED_TRANSACTION)
-    # Cycles have no top.
-    return kinds | {one: Garbage.FAILED_TRANSACTION for one in rest if one not in kinds}
+            _claim(graph, kinds, pending, (head,), Garbage.FAILED_TRANSACTION)
+    # Cycles have no head.
+    return kinds | {layer: Garbage.FAILED_TRANSACTION for layer in pending if layer not in kinds}
 
 
-def _unclaimed(graph: Graph, kinds: Mapping[int, Garbage], rest: Collection[int], top: int) -> int:
-    """How many layers of a line belong to no group yet, from its top on."""
+def _unclaimed(
+    graph: Graph, kinds: Mapping[int, Garbage], pending: Collection[int], head: int
+) -> int:
+    """Number of layers of a line not yet in a group, starting from its head."""
     count = 0
-    at = top
-    while at in rest and at not in kinds and count <= len(rest):
+    at = head
+    while at in pending and at not in kinds and count <= len(pending):
         count += 1
         at = graph.parent[at]
     return count
@@ -105,15 +110,15 @@ def _unclaimed(graph: Graph, kinds: Mapping[int, Garbage], rest: Collection[int]
 def _claim(
     graph: Graph,
     kinds: dict[int, Garbage],
-    rest: Collection[int],
-    tops: Iterable[int],
+    pending: Collection[int],
+    heads: Iterable[int],
     kind: Garbage,
 ) -> None:
-    """Give a kind to dead layers that have none, and to those that they reach."""
-    pending = [top for top in tops if top not in kinds]
-    kinds.update(dict.fromkeys(pending, kind))
-    while pending:
-        for target in graph.refers(pending.pop()):
-            if target in rest and target not in kinds:
+    """Assign a kind to dead layers without a kind, and to all layers reached by them."""
+    queue = [head for head in heads if head not in kinds]
+    kinds.update(dict.fromkeys(queue, kind))
+    while queue:
+        for target in graph.refers(queue.pop()):
+            if target in pending and target not in kinds:
                 kinds[target] = kind
-                pending.append(target)
+                queue.append(target)

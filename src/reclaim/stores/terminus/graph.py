@@ -1,9 +1,9 @@
-"""The graph of layers, and what the roots of a store reach in it.
+"""Graph of layers, and reachability from the roots of a store.
 
-Three kinds of edge keep a layer: it is the *parent* of a live one; a live one is loaded through
-it (*rollup*); a live one holds its id as *data*, as the graphs of a database do. The first two
-must lead to a layer that can be read. An id that is held as data and names no layer is no edge
-here: it may be any 40 digits. Whether it was a layer's, ``missing`` finds out.
+Three kinds of edges keep a layer: it is the *parent* of a live layer; a live layer is loaded
+through it (*rollup*); a live layer holds its id as *data*, as the graphs of a database do. The
+first two must lead to a readable layer. An id held as data without a matching layer is not an edge
+here: it may be any 40 digits. ``missing`` determines whether it named a layer.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from reclaim.errors import Corrupt
 from reclaim.model import SnapshotId
 
 NONE = -1
-"""The number of no layer."""
+"""Number standing for no layer."""
 _UNREACHED = -2
 
 
 class Edge(StrEnum):
-    """How one layer keeps another."""
+    """How a layer keeps another."""
 
     PARENT = "parent"
     ROLLUP = "rollup"
@@ -34,11 +34,10 @@ ALL_EDGES = frozenset(Edge)
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Layers and what each of them keeps, by number instead of id: there may be very many.
+    """Layers and their references, by number instead of id: there may be very many.
 
-    ``names`` has the layers that others hold as data; those of layer n begin at ``starts[n]`` and
-    end where the next ones begin. ``faults`` says why layers cannot be read; a layer that another
-    one needs and that is not there is among them, without a word.
+    ``names`` has the layers held as data by others; those of layer n are from ``starts[n]`` to
+    ``starts[n + 1]``. ``faults`` has the reasons for unreadable layers; missing layers map to None.
     """
 
     ids: Sequence[SnapshotId]
@@ -57,21 +56,21 @@ class Graph:
         return self.names[self.starts[layer] : self.starts[layer + 1]]
 
     def needs(self, layer: int) -> tuple[int, int]:
-        """The layers that one cannot be loaded without: its parent and its rollup, or ``NONE``."""
+        """Layers required for loading a layer: its parent and its rollup, or ``NONE``."""
         return self.parent[layer], self.rollup[layer]
 
     def refers(self, layer: int) -> tuple[int, ...]:
-        """All that a layer keeps, and ``NONE`` where it has no parent or no rollup."""
+        """All references of a layer, with ``NONE`` for a missing parent or rollup."""
         return self.parent[layer], self.rollup[layer], *self.names_of(layer)
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The live layers, each with what keeps it. Of several ways the shortest is kept.
+    """Live layers, each with the reason for keeping it, along a shortest path.
 
-    The first ``firm`` of them are reached from labels and leases, the others from layers that are
-    only spared. ``lost`` are layers that are not there and were allowed to be missing, each with a
-    live layer that needs it; ``lacking`` are not there and needed by spared layers alone.
+    The first ``rooted`` of them are reached from labels and leases, the others only from spared
+    layers. ``lost`` are missing layers allowed to be missing, each with a live layer needing it;
+    ``lacking`` are missing layers needed only by spared layers.
     """
 
     graph: Graph
@@ -79,12 +78,12 @@ class Reached:
     sources: Sequence[int]
     edges: Mapping[int, Edge]
     roots: dict[int, str]
-    firm: int = 0
+    rooted: int = 0
     lost: Mapping[int, int] = field(default_factory=dict)
     lacking: Collection[int] = ()
 
     def __contains__(self, layer: int) -> bool:
-        """Whether the layer of a number is live."""
+        """Whether the layer with this number is live."""
         return self.sources[layer] != _UNREACHED
 
     def __len__(self) -> int:
@@ -95,7 +94,7 @@ class Reached:
         return frozenset(map(self.graph.ids.__getitem__, self.order))
 
     def chain(self, layer: SnapshotId) -> tuple[str, ...]:
-        """From the root to the layer: the root's words, then ids and edges in turn."""
+        """Path from the root to the layer: the root's description, then ids and edges in turn."""
         chain: list[str] = []
         at = self.graph.numbers[layer]
         while at not in self.roots:
@@ -113,13 +112,12 @@ def reach(
     edges: Collection[Edge] = ALL_EDGES,
     allow_missing: bool = False,
 ) -> Reached:
-    """Follow the graph from the roots. Each has words that say what it is: ``the label a|b``.
+    """Follow the graph from the roots, each with a description such as ``the label a|b``.
 
-    To reach a layer that cannot be read, or one that is not there, is ``Corrupt`` and the message
-    has the way to it. What is ``spared``, such as young layers, stays with all that it reaches as
-    well; but nobody may ever have referred to it, so that one among it which cannot be read, or
-    lacks what it needs, stays and is no error. With ``allow_missing`` layers that are not there are
-    passed over.
+    Reaching an unreadable or missing layer raises ``Corrupt``, with the path in the message.
+    ``spared`` layers, such as young layers, are kept with all layers reached by them; they may
+    never have been referenced, so an unreadable layer among them, or a missing dependency, is not
+    an error. With ``allow_missing``, missing layers are skipped.
     """
     for root, why in roots.items():
         if root not in graph.numbers:
@@ -142,13 +140,13 @@ def reach(
                 queue.append(layer)
         for layer in islice(queue, at, None):
             if layer in graph.faults:
-                found, fault = graph.ids[layer], graph.faults[layer]
+                id, fault = graph.ids[layer], graph.faults[layer]
                 if fault is None and sparing:
                     lacking.add(layer)
                 elif fault is None and allow_missing and layer not in words:
                     lost[layer] = sources[layer]
                 elif not sparing:
-                    raise _unusable(found, fault, reached.chain(found))
+                    raise _unusable(id, fault, reached.chain(id))
                 continue
             for edge, targets in single:
                 target = targets[layer]
@@ -162,26 +160,28 @@ def reach(
                         queue.append(target)
 
     follow(words, sparing=False)
-    firm = len(queue)
-    also = {graph.numbers[one]: why for one, why in (spared or {}).items()}
-    reached.roots.update((one, why) for one, why in also.items() if sources[one] == _UNREACHED)
+    rooted = len(queue)
+    also = {graph.numbers[id]: why for id, why in (spared or {}).items()}
+    reached.roots.update(
+        (layer, why) for layer, why in also.items() if sources[layer] == _UNREACHED
+    )
     follow(also, sparing=True)
     gone = {*lost, *lacking}
     if not gone:
-        return replace(reached, firm=firm)
+        return replace(reached, rooted=rooted)
     for layer in gone:
         sources[layer] = _UNREACHED
     order = [layer for layer in queue if layer not in gone]
-    firm -= sum(layer in gone for layer in queue[:firm])
-    return replace(reached, order=order, firm=firm, lost=lost, lacking=lacking)
+    rooted -= sum(layer in gone for layer in queue[:rooted])
+    return replace(reached, order=order, rooted=rooted, lost=lost, lacking=lacking)
 
 
 def deletion_order(graph: Graph, dead: Collection[int]) -> list[int]:
-    """The dead layers, children before parents and layers before their rollups.
+    """Dead layers, children before parents and layers before their rollups.
 
-    Whatever part of it is deleted, from the start on, no layer that is left needs one that is
-    gone. Of layers that cannot be read nothing is known but who needs them; they go as early as
-    that allows. A cycle, which no writer makes, comes last.
+    After deleting any initial part of this order, no remaining layer needs a deleted layer. The
+    dependencies of unreadable layers are unknown; they are deleted as early as their dependents
+    allow. A cycle, which no writer creates, comes last.
     """
     needed_by = dict.fromkeys(dead, 0)
     for layer in needed_by:
@@ -205,7 +205,7 @@ def _unusable(layer: SnapshotId, fault: str | None, chain: Sequence[str]) -> Cor
     shown = chain if len(chain) <= 12 else (*chain[:5], "…", *chain[-6:])
     return Corrupt(
         f"{what}; it is needed: {' → '.join(shown)}",
-        hint="restore it from a backup, or give up what refers to it; nothing was deleted",
+        hint="restore it from a backup, or remove the references to it; nothing was deleted",
         layer=layer,
         chain=list(chain),
     )

@@ -11,13 +11,13 @@ from reclaim.stores.sidecar.held import HeldSidecar
 from reclaim.stores.sidecar.lock import SidecarLock
 from reclaim.stores.sidecar.sidecar import Sidecar
 from reclaim.stores.terminus.format import TerminusFormat
+from reclaim.stores.terminus.label_files import read_labels
 from reclaim.stores.terminus.observing import TerminusObserver
-from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import NOT_THERE
 
 
 class HeldTerminus(HeldSidecar, HeldQuarantine):
-    """The handle of a store under its lock. It condemns, quarantines and brings back layers."""
+    """Handle of a store under its lock. It condemns, quarantines and restores layers."""
 
     def __init__(
         self,
@@ -34,17 +34,17 @@ class HeldTerminus(HeldSidecar, HeldQuarantine):
         observer = self._observer
         named = {label.layer for label in read_labels(observer.folder)}
         named |= {lease.snapshot for lease in observer.leases.valid(observer.clock.now())}
-        return super().condemn({one: rule for one, rule in rules.items() if one not in named})
+        return super().condemn({layer: rule for layer, rule in rules.items() if layer not in named})
 
     def release(self, ids: Collection[SnapshotId]) -> None:
-        """Release layers that something reaches, even those that were condemned for good.
+        """Release reached layers, including condemned layers.
 
-        A server reads no lists, so it may have labelled such a layer.
+        A server does not read the lists, so it may have labelled such a layer.
         """
         self._release(ids, self._observer.reached)
 
     def left_condemned(self) -> Mapping[SnapshotId, Mapping[str, str]]:
-        """Without containers: the layers that can be loaded, with all that they need."""
+        """Without containers: the layers which can be loaded with all their dependencies."""
         return {layer: {} for layer in self._left_by_others() if self._is_whole(layer)}
 
     def _is_whole(self, layer: SnapshotId) -> bool:
@@ -58,10 +58,10 @@ class HeldTerminus(HeldSidecar, HeldQuarantine):
         return True
 
     def restore(self, run_id: str, whole: Collection[SnapshotId], *, complete: bool) -> Restored:
-        """Take the layers off the lists again; one that cannot be loaded is named.
+        """Remove the layers from the lists; report unloadable layers.
 
-        It may never have been loadable. It waits as long as objects of the run are missing, or
-        another run that can be undone may have what it needs.
+        An unloadable layer may never have been loadable. It waits as long as objects of the run are
+        missing, or another undoable run may have its dependencies.
         """
         survey = self._observer.survey
         faults = {
@@ -74,12 +74,12 @@ class HeldTerminus(HeldSidecar, HeldQuarantine):
         lacks = any(fault and fault.endswith(NOT_THERE) for fault in faults.values())
         others = any(run.undoable and run.id != run_id for run in self._records.all())
         complete = complete and not (lacks and others)
-        self._bring_back(run_id, list(faults) if complete else loadable)
+        self._remove_restored(run_id, list(faults) if complete else loadable)
         if not complete:
             return Restored(len(loadable), (), named)
         view = survey.view
-        # Before the run ends: what cannot be listed here leaves the undo to be repeated.
+        # Before the run ends: if this listing fails, the undo can be repeated.
         strays = view.strays(self._format.quarantine_path(run_id).rstrip("/"))
-        named += (f"{view.path(stray)} belongs to no layer, and was left there" for stray in strays)
+        named += (f"{view.path(stray)} belongs to no layer, and was kept" for stray in strays)
         self._end(run_id)
         return Restored(len(loadable), named, ())

@@ -1,8 +1,8 @@
 """Labels: the refs of a store, one small file each.
 
-``<name>.label`` holds a version and the id of a layer, each on a line of its own; a label without
-a layer has an empty second line. A label is rewritten in place under a lock, so that without the
-lock one can be read half written. Such a label is ``Corrupt``; it never counts as no label.
+``<name>.label`` holds a version and the id of a layer, on separate lines; a label without a layer
+has an empty second line. A label is rewritten in place under a lock, so a read without the lock may
+see a partial write. Such a label is ``Corrupt``; it never counts as missing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SYSTEM = (
     "http://terminusdb.com/schema/repository",
     "http://terminusdb.com/schema/woql",
 )
-"""Labels that every server's store has."""
+"""Labels present in every server's store."""
 
 _LABEL = re.compile(rb"([0-9]{1,20})\n([0-9a-f]{40})?\n")
 _ESCAPE = re.compile("%[0-9A-F]{2}")
@@ -33,7 +33,7 @@ _ENCODED = re.compile("(?:[^%]|%[0-9A-Fa-f]{2})+")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A name that points at a layer, or at none yet."""
+    """A name pointing at a layer, or without a layer yet."""
 
     name: str
     version: int
@@ -41,7 +41,7 @@ class Label:
 
 
 def encode_name(name: str) -> str:
-    """The name as a server writes it in a file's name: form-encoded, in lower case."""
+    """Name as written by a server in a file name: form-encoded, in lower case."""
     return _ESCAPE.sub(lambda escape: escape[0].lower(), quote(name, safe=""))
 
 
@@ -59,7 +59,7 @@ def file_name(name: str) -> str:
 
 
 def parse_label(file: str, data: bytes) -> Label:
-    """The label in a file, whose name (without a folder) carries the label's."""
+    """Parse the label in a file; the file name (without folder) contains the label's name."""
     if not file.endswith(SUFFIX):
         raise Corrupt(f"{file!r} is not the name of a label's file")
     name = decode_name(file.removesuffix(SUFFIX))
@@ -67,7 +67,7 @@ def parse_label(file: str, data: bytes) -> Label:
     if match is None:
         raise Corrupt(
             f"the label {name} cannot be read: it holds {data[:80]!r}",
-            hint="look whether a server is writing it; restore it if it is damaged",
+            hint="check whether a server is writing it; restore it if it is damaged",
         )
     return Label(name, int(match[1]), SnapshotId(match[2].decode()) if match[2] else None)
 
@@ -77,6 +77,6 @@ def format_label(label: Label) -> bytes:
 
 
 def missing_system(labels: Iterable[Label]) -> list[str]:
-    """The labels of a server's own graphs that are not there, or have no layer."""
-    found = {label.name for label in labels if label.layer is not None}
-    return [name for name in SYSTEM if name not in found]
+    """Labels of a server's own graphs which are missing, or have no layer."""
+    present = {label.name for label in labels if label.layer is not None}
+    return [name for name in SYSTEM if name not in present]

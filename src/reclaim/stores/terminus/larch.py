@@ -1,8 +1,8 @@
-"""Archives: the files of one layer in one file.
+"""Archives: the files of a layer in a single file.
 
-A u64 says which files there are, the most significant bit being file 0; an array says where each
-ends, counted from the end of the header; then they follow. Archives are written in place, so that
-one can be cut off at any byte. It is complete when it is as long as its header says.
+A u64 is the set of files present, with file 0 as its most significant bit; an array holds the end
+of each file, relative to the end of the header; the files follow. Archives are written in place, so
+an archive may be cut off at any byte. It is complete when its length matches its header.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from reclaim.stores.terminus.logarray import WORD, LogArray, decode_first
 from reclaim.stores.terminus.tfc import ID_SIZE
 
 HEAD = 2 * WORD + 63 * WORD
-"""So many bytes from the start of an archive hold its header, whatever is in it."""
+"""Maximum size of the header of an archive."""
 
 Span = tuple[int, int]
-"""From the first byte to the one after the last."""
+"""Positions of the first byte and after the last byte."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The header of an archive. ``size`` is how long the whole file must be."""
+    """Header of an archive. ``size`` is the required length of the whole file."""
 
     presence: int
     ends: LogArray
@@ -34,7 +34,7 @@ class Archive:
         return bool(self.presence >> (63 - file) & 1)
 
     def span(self, file: int) -> Span:
-        """Where a file lies in the archive."""
+        """Position of a file in the archive."""
         if not self.has(file):
             raise Corrupt(f"an archive has no file {file}")
         place = (self.presence >> (63 - file)).bit_count() - 1
@@ -49,34 +49,34 @@ class Archive:
 
     @property
     def rolled_up(self) -> bool:
-        """Whether it was written by a rollup: only those have id maps."""
+        """Whether it was written by a rollup: only rollups have id maps."""
         return self.has(ID_MAPS)
 
 
 def parse_header(head: bytes) -> Archive:
-    """The header at the start of ``head``, which may be all of an archive or ``HEAD`` bytes."""
+    """Parse the header at the start of ``head``: a whole archive or its first ``HEAD`` bytes."""
     if len(head) < WORD:
         raise Corrupt("an archive ends inside its header")
     presence = int.from_bytes(head[:WORD], "big")
     ends, start = decode_first(head, WORD)
     if presence & 1 or not presence:
-        raise Corrupt("the header of an archive names no files, or one that cannot be")
+        raise Corrupt("the header of an archive names no files, or an impossible file")
     if len(ends) != presence.bit_count():
         raise Corrupt(f"an archive of {presence.bit_count()} files has {len(ends)} ends of files")
     return Archive(presence, ends, start, start + ends[len(ends) - 1])
 
 
 def check_complete(archive: Archive, size: int) -> None:
-    """An archive of another size than its header says is cut off, or still being written."""
+    """Refuse an archive with a size other than in its header: cut off, or still being written."""
     if size != archive.size:
         raise Corrupt(f"an archive has {size} bytes and must have {archive.size}")
 
 
 def needed(archive: Archive) -> tuple[Span, Span | None]:
-    """Where the value dictionary and the parent lie: all that a layer's edges need.
+    """Positions of the value dictionary and of the parent, which determine a layer's edges.
 
-    The parent is the last file, of 40 bytes; a base layer has none. That a layer without a parent
-    also removes nothing is checked, for a lost parent would cut the layers below it off.
+    The parent is the last file, of 40 bytes; a base layer has no parent. A layer without a parent
+    must have no removals either: a lost parent would disconnect the layers below it.
     """
     parent = archive.has(PARENT)
     if parent != archive.has(REMOVED):
@@ -90,7 +90,7 @@ def needed(archive: Archive) -> tuple[Span, Span | None]:
 
 
 def split(data: bytes) -> dict[int, bytes]:
-    """All files of a whole archive, by their numbers."""
+    """All files of a whole archive, by number."""
     archive = parse_header(data)
     check_complete(archive, len(data))
     spans = {file: archive.span(file) for file in archive.present()}

@@ -1,4 +1,4 @@
-"""A layer, as much of it as a collector must know: what it keeps alive."""
+"""The parts of a layer relevant for garbage collection: its references."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reclaim.stores.terminus.larch import HEAD, Archive, Span, check_complete, n
 from reclaim.stores.terminus.tfc import find_ids
 
 DIRECTORY_NEEDS = (VALUES_FILE, PARENT_FILE, ROLLUP_FILE)
-"""The files of a directory that have to be read; of the others the names are enough."""
+"""Files of a directory to be read; for other files, the names are sufficient."""
 
 _ID = re.compile(rb"[0-9a-f]{40}")
 _ROLLUP = re.compile(rb"1\n([0-9a-f]{40})\n")
@@ -32,11 +32,7 @@ _ROLLUP = re.compile(rb"1\n([0-9a-f]{40})\n")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The references of one layer: all that it keeps alive besides itself.
-
-    ``names`` are the ids in its own value dictionary, whether such layers exist or not.
-    ``rolled_up`` says that a rollup wrote it, to be loaded in the place of another.
-    """
+    """References of a layer to other layers."""
 
     id: SnapshotId
     parent: SnapshotId | None = None
@@ -45,8 +41,8 @@ class Layer:
     rolled_up: bool = False
 
     def needs(self) -> Sequence[SnapshotId]:
-        """The layers that it cannot be loaded without."""
-        return [one for one in (self.parent, self.rollup) if one is not None]
+        """Layers required for loading it."""
+        return [layer for layer in (self.parent, self.rollup) if layer is not None]
 
 
 def is_id(text: str) -> bool:
@@ -54,7 +50,7 @@ def is_id(text: str) -> bool:
 
 
 def decode_archive(layer: SnapshotId, data: bytes, *, rollup: bytes | None = None) -> Layer:
-    """The layer in a whole archive, and in the ``.rollup.hex`` beside it if there is one."""
+    """Decode a whole archive, and the ``.rollup.hex`` beside it if present."""
     try:
         archive = parse_header(data)
         values, parent = needed(archive)
@@ -71,10 +67,10 @@ def decode_archive(layer: SnapshotId, data: bytes, *, rollup: bytes | None = Non
 
 
 def open_archive(layer: SnapshotId, head: bytes, size: int) -> tuple[Archive, Span, Span | None]:
-    """The header of an archive of ``size`` bytes, and where the parts lie that must be read.
+    """Decode the header of an archive of ``size`` bytes, and the positions of the parts to read.
 
-    They lie within the file: a header that says otherwise is refused before anything is read by
-    it, however long a part it names.
+    They are within the file: a header with other positions is refused before any part is read,
+    regardless of the part's length.
     """
     try:
         archive = parse_header(head[:HEAD])
@@ -93,10 +89,10 @@ def decode_parts(
     parent: bytes | None,
     rollup: bytes | None = None,
 ) -> Layer:
-    """The layer from the parts of an archive of ``size`` bytes that ``larch.needed`` names."""
+    """Decode a layer from the parts of an archive of ``size`` bytes named by ``larch.needed``."""
     try:
         check_complete(archive, size)
-        found = Layer(
+        decoded = Layer(
             layer,
             parent=None if parent is None else parse_parent(parent),
             names=_names(values),
@@ -104,17 +100,17 @@ def decode_parts(
         )
     except Corrupt as fault:
         raise _of(layer, fault) from None
-    return found if rollup is None else with_rollup(found, rollup)
+    return decoded if rollup is None else with_rollup(decoded, rollup)
 
 
 def decode_directory(
     layer: SnapshotId, files: Mapping[str, bytes], *, present: Collection[str] | None = None
 ) -> Layer:
-    """The layer in a directory: its files by name, those of ``DIRECTORY_NEEDS`` at least.
+    """Decode a layer from a directory: its files by name, at least those of ``DIRECTORY_NEEDS``.
 
-    ``present`` are the names of all files in it, if ``files`` has not all of them. The directory
-    and its parent are written before the rest, so that it counts as complete when every file that
-    its kind must have is there. Of the files that are not read nothing else is checked.
+    ``present`` are the names of all its files, if ``files`` is incomplete. The directory and its
+    parent are written first, so the directory counts as complete if every required file of its kind
+    exists. The contents of files not read are not checked.
     """
     names = frozenset(files if present is None else present)
     if OLD_VALUES_FILE in names:
@@ -130,7 +126,7 @@ def decode_directory(
             raise Corrupt(f"its directory is incomplete: {min(missing)} is missing")
         if BASE_MARK in names and PARENT_FILE in names:
             raise Corrupt("it has a parent and is a base layer")
-        found = Layer(
+        decoded = Layer(
             layer,
             parent=parse_parent(files[PARENT_FILE]) if PARENT_FILE in names else None,
             names=_names(files[VALUES_FILE]),
@@ -138,11 +134,11 @@ def decode_directory(
         )
     except Corrupt as fault:
         raise _of(layer, fault) from None
-    return with_rollup(found, files[ROLLUP_FILE]) if ROLLUP_FILE in names else found
+    return with_rollup(decoded, files[ROLLUP_FILE]) if ROLLUP_FILE in names else decoded
 
 
 def with_rollup(layer: Layer, data: bytes) -> Layer:
-    """The layer with what its rollup file says, which is the same in both formats."""
+    """Return the layer with its rollup from the rollup file, which is the same in both formats."""
     try:
         return replace(layer, rollup=parse_rollup(data))
     except Corrupt as fault:
@@ -151,7 +147,7 @@ def with_rollup(layer: Layer, data: bytes) -> Layer:
 
 def parse_parent(data: bytes) -> SnapshotId:
     if not _ID.fullmatch(data):
-        raise Corrupt(f"its parent is {data[:60]!r}, which is no id")
+        raise Corrupt(f"its parent is {data[:60]!r}, which is not an id")
     return SnapshotId(data.decode())
 
 
@@ -163,7 +159,7 @@ def parse_rollup(data: bytes) -> SnapshotId:
 
 
 def _names(values: bytes) -> tuple[SnapshotId, ...]:
-    # A cast, for there may be a great many.
+    # A cast: there may be very many ids.
     return cast("tuple[SnapshotId, ...]", find_ids(values))
 
 

@@ -1,4 +1,4 @@
-"""The layers of a store as they were listed and read, numbered."""
+"""Layers of a store as listed and read, numbered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reclaim.stores.terminus.reading import ROLLED_UP, UNREAD
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Ids that layers hold as data and that no layer has, with the number of who holds each."""
+    """Ids held as data without a matching layer, with the number of the layer holding each."""
 
     owner: Numbers
     ids: pa.Array
@@ -26,9 +26,9 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Layers by number. Those that others need and that are not there come last in the graph.
+    """Layers by number. Missing layers needed by others come last in the graph.
 
-    ``rows`` is what they were made from, as ``SNAPSHOTS``.
+    ``rows`` is their source, as ``SNAPSHOTS``.
     """
 
     rows: pa.Table
@@ -39,36 +39,37 @@ class Layers:
     changed: Numbers
     """Microsecond of the latest change to any of its objects, by layer."""
     unread: Flags
-    """Which of them could not be read at all just now, whatever is in them."""
+    """Layers which could not be read at all, whatever their contents."""
     unknown: Unknown
 
     @classmethod
     def of(cls, rows: pa.Table) -> Layers:
-        """Number the layers in rows. Of two rows for one object, the later one counts.
+        """Number the layers in rows. Of two rows for one object, the later row counts.
 
-        Of both formats the archive is read, as servers do. A rollup file without a layer is none.
+        If both formats exist the archive is used, as servers do. A rollup file without a layer is
+        ignored.
         """
         objects = rows.filter(pc.is_valid(rows.column("id"))).combine_chunks()
-        coded = _one(objects, "id").dictionary_encode()
+        coded = _column(objects, "id").dictionary_encode()
         number, ids = coded.indices.to_numpy(), coded.dictionary
-        address = _one(objects, "address")
+        address = _column(objects, "address")
         archive, rollup = (_flags(pc.ends_with(address, end)) for end in (ARCHIVE, ROLLUP))
         changed = np.zeros(len(ids), np.int64)
         times = objects.column("last_modified").cast(pa.int64()).to_numpy()
         np.maximum.at(changed, number, times)
-        top = np.full(len(ids), NONE)
+        row_of = np.full(len(ids), NONE)
         for which in (~archive & ~rollup, archive):
-            top[number[which]] = np.flatnonzero(which)
-        there = top != NONE
-        layers = objects.take(pa.array(top[there])).combine_chunks()
+            row_of[number[which]] = np.flatnonzero(which)
+        has_row = row_of != NONE
+        layers = objects.take(pa.array(row_of[has_row])).combine_chunks()
         graph, unknown = _graph(layers)
         return cls(
             rows,
             graph,
-            ids=_one(layers, "id"),
-            addresses=_one(layers, "address"),
-            changed=changed[there],
-            unread=_flags(pc.equal(_one(layers, "note"), UNREAD)),
+            ids=_column(layers, "id"),
+            addresses=_column(layers, "address"),
+            changed=changed[has_row],
+            unread=_flags(pc.equal(_column(layers, "note"), UNREAD)),
             unknown=unknown,
         )
 
@@ -76,28 +77,28 @@ class Layers:
         return len(self.ids)
 
     def __contains__(self, layer: SnapshotId) -> bool:
-        """Whether a layer is there; the graph has those that are missing as well."""
+        """Whether a layer exists; the graph also contains missing layers."""
         return self.graph.numbers.get(layer, len(self)) < len(self)
 
     def among(self, others: Layers) -> Flags:
-        """Which of the layers are among others as well."""
+        """Flags of the layers also contained in others."""
         if self is others:
             return np.ones(len(self), np.bool_)
         return _flags(pc.is_in(self.ids, others.ids))
 
     def readable(self) -> pa.Array:
-        """The ids of those that could be read."""
+        """Ids of the readable layers."""
         readable = np.ones(len(self), np.bool_)
         readable[self._broken()] = False
         return self.ids.filter(pa.array(readable))
 
     def broken(self) -> Sequence[str]:
-        """The addresses of those that could not be read."""
+        """Addresses of the unreadable layers."""
         broken: list[str] = self.addresses.take(pa.array(self._broken(), pa.int64())).to_pylist()
         return broken
 
     def missing(self) -> Sequence[SnapshotId]:
-        """Layers that others need and that are not there."""
+        """Missing layers needed by others."""
         return self.graph.ids[len(self) :]
 
     def _broken(self) -> list[int]:
@@ -105,12 +106,12 @@ class Layers:
 
 
 def _graph(layers: pa.Table) -> tuple[Graph, Unknown]:
-    ids = _one(layers, "id")
+    ids = _column(layers, "id")
     count = len(ids)
-    names = _one(layers, "names")
-    needed = pa.concat_arrays([_one(layers, "parent"), _one(layers, "through")])
+    names = _column(layers, "names")
+    needed = pa.concat_arrays([_column(layers, "parent"), _column(layers, "through")])
     named = pc.list_flatten(names)
-    # All at once: each time that something is looked up among ids they are hashed anew.
+    # In a single lookup: every lookup hashes all ids again.
     numbers = _numbers(pa.concat_arrays([needed, named]), ids)
     needs, number = numbers[: 2 * count], numbers[2 * count :]
     absent = needed.filter(pa.array(needs == NONE)).drop_null().unique()
@@ -118,13 +119,13 @@ def _graph(layers: pa.Table) -> tuple[Graph, Unknown]:
         among = _numbers(needed, absent)
         needs = np.where(among == NONE, needs, count + among)
     known: list[SnapshotId] = pa.concat_arrays([ids, absent]).to_pylist()
-    # An id that is held as data and is no layer's is no edge.
-    there = number != NONE
+    # An id held as data without a matching layer is not an edge.
+    is_known = number != NONE
     owner = np.repeat(np.arange(count), pc.fill_null(pc.list_value_length(names), 0).to_numpy())
-    starts = np.concatenate(([0], np.cumsum(np.bincount(owner[there], minlength=count))))
-    data = number[there].tolist()
+    starts = np.concatenate(([0], np.cumsum(np.bincount(owner[is_known], minlength=count))))
+    data = number[is_known].tolist()
     none = [NONE] * len(absent)
-    unknown = Unknown(owner[~there], named.filter(pa.array(~there)))
+    unknown = Unknown(owner[~is_known], named.filter(pa.array(~is_known)))
     graph = Graph(
         known,
         numbers=dict(zip(known, range(len(known)), strict=True)),
@@ -132,7 +133,7 @@ def _graph(layers: pa.Table) -> tuple[Graph, Unknown]:
         rollup=needs[count:].tolist() + none,
         starts=starts.tolist() + [len(data)] * len(absent),
         names=data,
-        rolled_up=_flags(pc.equal(_one(layers, "note"), ROLLED_UP)).tolist()
+        rolled_up=_flags(pc.equal(_column(layers, "note"), ROLLED_UP)).tolist()
         + [False] * len(absent),
         faults={**_faults(layers), **dict.fromkeys(range(count, len(known)))},
     )
@@ -140,23 +141,23 @@ def _graph(layers: pa.Table) -> tuple[Graph, Unknown]:
 
 
 def _faults(layers: pa.Table) -> dict[int, str | None]:
-    faults = _one(layers, "fault")
+    faults = _column(layers, "fault")
     at = np.flatnonzero(_flags(pc.is_valid(faults)))
     return dict(zip(at.tolist(), faults.take(pa.array(at)).to_pylist(), strict=True))
 
 
-def _numbers(found: pa.Array, ids: pa.Array) -> Numbers:
-    """Where ids stand among others; ``NONE`` for one that does not, or is null."""
-    # Null is found only where null is, and no id is.
-    return np.asarray(pc.fill_null(pc.index_in(found, ids), NONE), np.int64)
+def _numbers(values: pa.Array, ids: pa.Array) -> Numbers:
+    """Positions of ids in an array; ``NONE`` for missing ids and nulls."""
+    # A null matches only nulls, and ids contain none.
+    return np.asarray(pc.fill_null(pc.index_in(values, ids), NONE), np.int64)
 
 
-def _flags(found: pa.Array) -> Flags:
-    return np.asarray(pc.fill_null(found, False), np.bool_)
+def _flags(values: pa.Array) -> Flags:
+    return np.asarray(pc.fill_null(values, False), np.bool_)
 
 
-def _one(table: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
+def _column(table: pa.Table, name: str) -> pa.Array:
+    """A column as a single chunk."""
     column = table.column(name)
     if column.num_chunks == 1:
         return column.chunk(0)

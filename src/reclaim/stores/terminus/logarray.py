@@ -1,8 +1,8 @@
-"""Arrays of integers that all have the same width in bits.
+"""Arrays of integers with a common width in bits.
 
-The bits are packed into 8-byte words, the most significant first. A control word says how many
-integers there are and how wide: u32 low part of the length, u8 width, u24 high part. It comes
-first in the header of an archive, and last in a file of its own.
+The bits are packed into 8-byte words, most significant first. A control word holds the number of
+integers and their width: u32 low part of the length, u8 width, u24 high part. It comes first in the
+header of an archive, and last in a file of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WIDEST = 64
 
 @dataclass(frozen=True, slots=True)
 class LogArray:
-    """An array that is decoded where it is asked. The words begin at ``start`` in ``data``."""
+    """An array decoded on access. The words begin at ``start`` in ``data``."""
 
     data: bytes
     start: int
@@ -33,15 +33,15 @@ class LogArray:
         first = index * self.width
         last = first + self.width
         end = (last + 7) >> 3
-        found = int.from_bytes(self.data[self.start + (first >> 3) : self.start + end], "big")
-        return (found >> ((end << 3) - last)) & ((1 << self.width) - 1)
+        value = int.from_bytes(self.data[self.start + (first >> 3) : self.start + end], "big")
+        return (value >> ((end << 3) - last)) & ((1 << self.width) - 1)
 
     def values(self) -> list[int]:
         return [self[index] for index in range(self.length)]
 
 
 def decode_first(data: bytes, at: int = 0) -> tuple[LogArray, int]:
-    """The array at ``at`` whose control word comes first, and where it ends."""
+    """Decode the array at ``at``, beginning with its control word; return it with its end."""
     control = data[at : at + WORD]
     length, width = _control(control)
     start = at + WORD
@@ -58,5 +58,5 @@ def _control(word: bytes) -> tuple[int, int]:
     length = ((number & 0xFFFFFF) << 32) | (number >> 32)
     width = (number >> 24) & 0xFF
     if width > WIDEST:
-        raise Corrupt(f"an array has numbers of {width} bits; {WIDEST} is the most there can be")
+        raise Corrupt(f"an array has numbers of {width} bits; {WIDEST} is the maximum")
     return length, width

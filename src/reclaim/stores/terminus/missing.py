@@ -1,11 +1,12 @@
-"""Layers that live ones name in their data and that are not there.
+"""Missing layers named in the data of live layers.
 
-An id in data may be any 40 digits, such as a hash that somebody stored. It is that of a layer when
-it is a whole value of a graph that has the predicate by which servers name layers. Predicates are
-written down once, in the layer that has them first, so that the layers below count as well.
+An id in data may be any 40 digits, such as a hash stored by a user. It is the id of a layer if it
+is a whole value in a graph with the predicate used by servers to name layers. A predicate is stored
+only in the first layer using it, so its ancestors are checked as well.
 
-A collection never takes what a live layer names. So an id that no layer has means that layers are
-lost: a shard that is gone, or one that was restored in part. What only they refer to looks dead.
+A collection never deletes layers named by a live layer. An id without a layer therefore means lost
+layers: a shard is missing, or was restored only partially. Layers referenced only by lost layers
+look dead.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from reclaim.stores.terminus.reading import read_dictionary
 from reclaim.stores.terminus.view import LayerView
 
 IDENTIFIER = b"http://terminusdb.com/schema/layer#identifier"
-"""The predicate whose values are the ids of layers."""
+"""Predicate whose values are the ids of layers."""
 
 
 def find_missing(
     view: LayerView, layers: Layers, reached: Reached
 ) -> Mapping[SnapshotId, SnapshotId]:
-    """Each layer that is named and not there, and one that names it.
+    """Find missing layers, each with a layer naming it.
 
-    Looks at what labels and leases reach: whatever else is spared may never have been whole. Where
-    nothing is unknown, which is nearly always, nothing is read.
+    Only layers reached from labels and leases are checked: spared layers may never have been whole.
+    If no ids are unknown, which is nearly always the case, no files are read.
     """
-    firm = np.zeros(len(layers.graph), np.bool_)
-    firm[np.fromiter(reached.order[: reached.firm], np.int64, reached.firm)] = True
-    which = firm[layers.unknown.owner]
+    rooted = np.zeros(len(layers.graph), np.bool_)
+    rooted[np.fromiter(reached.order[: reached.rooted], np.int64, reached.rooted)] = True
+    which = rooted[layers.unknown.owner]
     if not which.any():
         return {}
     owners = layers.unknown.owner[which]
@@ -50,12 +51,12 @@ def find_missing(
             whole = graphs.values(owner)
             held = ids.filter(pa.array(owners == owner)).to_pylist()
             name = layers.graph.ids[owner]
-            missing |= {SnapshotId(one): name for one in held if one in whole}
+            missing |= {SnapshotId(id): name for id in held if id in whole}
     return missing
 
 
 class _Graphs:
-    """The graphs that layers are part of: those that name layers, or others."""
+    """Graphs of layers, and whether they name layers."""
 
     def __init__(self, view: LayerView, layers: Layers) -> None:
         self._view = view
@@ -63,21 +64,21 @@ class _Graphs:
         self._known: dict[int, bool] = {}
 
     def names_layers(self, layer: int) -> bool:
-        """Whether a layer, or one below it, has the predicate of ids."""
+        """Whether a layer or an ancestor of it has the predicate of ids."""
         walked: list[int] = []
-        at, found = layer, False
-        while at != NONE and at < len(self._layers) and not found:
+        at, has_ids = layer, False
+        while at != NONE and at < len(self._layers) and not has_ids:
             if at in self._known:
-                found = self._known[at]
+                has_ids = self._known[at]
                 break
             walked.append(at)
-            found = IDENTIFIER in tfc.entries(self._read(at, PREDICATES))
+            has_ids = IDENTIFIER in tfc.entries(self._read(at, PREDICATES))
             at = self._layers.graph.parent[at]
-        self._known |= dict.fromkeys(walked, found)
-        return found
+        self._known |= dict.fromkeys(walked, has_ids)
+        return has_ids
 
     def values(self, layer: int) -> frozenset[str]:
-        """The values that could be ids, with the quotes of older versions taken off."""
+        """Values shaped like ids, without the quotes of older versions."""
         whole = (entry.strip(b'"') for entry in tfc.entries(self._read(layer, VALUES)))
         return frozenset(entry.decode() for entry in whole if tfc.ID.fullmatch(entry))
 
@@ -90,7 +91,7 @@ class _Graphs:
 
 
 def shards_of(missing: Sequence[SnapshotId]) -> str:
-    """Where missing layers should be, in few words."""
+    """Shards of missing layers, abbreviated."""
     shards = sorted({layer[:3] for layer in missing})
     shown = ", ".join(shards[:5])
     return f"{len(shards)} shards: {shown}{', …' if len(shards) > 5 else ''}"

@@ -1,7 +1,7 @@
-"""Layers that runs have promised to bring back, and what these need to be whole.
+"""Layers promised by undoable runs, and their dependencies.
 
-A layer in quarantine keeps what it would keep in its place: its parent, its rollup, and the layers
-that it names as data. Otherwise an undo would bring back what cannot be loaded any more.
+A layer in quarantine keeps the same layers as in its place: its parent, its rollup, and the layers
+named in its data. Otherwise an undo would restore unloadable layers.
 """
 
 from __future__ import annotations
@@ -19,44 +19,54 @@ from reclaim.stores.terminus.layers import Layers
 from reclaim.stores.terminus.survey import LayerSurvey
 
 Quarantined = Mapping[SnapshotId, Sequence[str]]
-"""The layers that a run has set aside, each with the addresses of its objects there."""
+"""Layers quarantined by a run, each with the quarantine addresses of its objects."""
 
 
 def with_quarantined(
-    found: Layers, quarantines: Iterable[Quarantined], survey: LayerSurvey, reader: Reader
+    in_store: Layers, quarantines: Iterable[Quarantined], survey: LayerSurvey, reader: Reader
 ) -> Layers:
-    """Layers of a store, and those that are in quarantine instead.
+    """Layers of a store, with layers found only in quarantine.
 
-    What can be read in its place counts as it is there, and otherwise as it is aside.
+    A layer readable in its place is taken from there, otherwise from quarantine.
     """
-    tops = [_top(objects) for layers in quarantines for objects in layers.values()]
-    aside = survey.read([top for top in tops if top], reader)
-    aside = aside.filter(pc.invert(pc.is_in(aside.column("id"), found.readable())))
-    return Layers.of(pa.concat_tables([found.rows, aside])) if aside.num_rows else found
+    addresses = [
+        _readable_address(objects) for layers in quarantines for objects in layers.values()
+    ]
+    rows = survey.read([address for address in addresses if address], reader)
+    rows = rows.filter(pc.invert(pc.is_in(rows.column("id"), in_store.readable())))
+    return Layers.of(pa.concat_tables([in_store.rows, rows])) if rows.num_rows else in_store
 
 
 def find_promised(quarantines: Iterable[Quarantined], survey: LayerSurvey) -> set[SnapshotId]:
-    """The layers in quarantine, and those that rollup files there point at.
+    """Layers in quarantine, and layers named by rollup files in quarantine.
 
-    A rollup file may lie there alone: its layer is in its place, and would be loaded through the
-    rollup again.
+    A rollup file may be quarantined alone: its layer is in its place, and would be loaded through
+    the rollup after an undo.
     """
     promised: set[SnapshotId] = set()
     for layers in quarantines:
         promised.update(layers)
-        files = [one for objects in layers.values() for one in objects if one.endswith(ROLLUP)]
+        files = [
+            address
+            for objects in layers.values()
+            for address in objects
+            if address.endswith(ROLLUP)
+        ]
         promised.update(rollup for file in files if (rollup := survey.rollup_in(file)))
     return promised
 
 
 def needed_by(promised: Collection[SnapshotId], layers: Layers) -> frozenset[SnapshotId]:
-    """Promised layers and all that they need, as far as it is there."""
-    there = {layer: "promised by a run" for layer in promised if layer in layers}
-    # What is lost already cannot be kept, and stops nobody: an undo names it.
-    return graph.reach(layers.graph, {}, spared=there, allow_missing=True).ids
+    """Promised layers and their existing dependencies."""
+    existing = {layer: "promised by a run" for layer in promised if layer in layers}
+    # Lost layers cannot be kept, and are not an error here: an undo reports them.
+    return graph.reach(layers.graph, {}, spared=existing, allow_missing=True).ids
 
 
-def _top(objects: Collection[str]) -> str | None:
-    """The object to read of a layer that was set aside; None if only its rollup was."""
-    tops = [one for one in objects if not one.endswith(ROLLUP)]
-    return next((one for one in tops if one.endswith(ARCHIVE)), tops[0] if tops else None)
+def _readable_address(objects: Collection[str]) -> str | None:
+    """Object to read of a quarantined layer; None if only its rollup file is quarantined."""
+    readable = [address for address in objects if not address.endswith(ROLLUP)]
+    return next(
+        (address for address in readable if address.endswith(ARCHIVE)),
+        readable[0] if readable else None,
+    )

@@ -1,4 +1,4 @@
-"""Reading layers from a disk: one, or many at once."""
+"""Reads layers from a disk, singly or many at once."""
 
 from __future__ import annotations
 
@@ -32,78 +32,79 @@ from reclaim.stores.terminus.layer import (
 )
 from reclaim.stores.terminus.view import Facts, LayerView
 
-WHOLE = 64 * 1024
-"""Archives up to this size are read at once."""
-TOGETHER = 32 * 1024 * 1024
-"""About so many bytes of them are held at a time."""
+SMALL_BYTES = 64 * 1024
+"""Maximum size of archives read completely."""
+BATCH_BYTES = 32 * 1024 * 1024
+"""Approximate number of bytes of archives held in memory at a time."""
 ROLLED_UP = "rolled up"
 UNREAD = "unread"
-"""The note on what the system would not let us read: it may be a whole layer."""
+"""Note on a layer the system could not read: it may be whole."""
 
 LONGEST_ID_FILE = 1024
-"""More than this is not read of a file that holds an id."""
+"""Maximum number of bytes read from a file holding an id."""
 
 _FAULTS = (Corrupt, UnknownVersion, OSError, MemoryError)
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLayers:
-    """Objects as ``SNAPSHOTS``, and the addresses of those that are not there any more."""
+    """Objects as ``SNAPSHOTS``, and the addresses of missing objects."""
 
     rows: pa.Table
     gone: Sequence[str]
 
 
 def read_layers(view: LayerView, addresses: Iterable[str], rollups: Collection[str]) -> ReadLayers:
-    """Objects of shards, with what the layers among them refer to.
+    """Read objects of shards, with the references of the layers among them.
 
-    ``rollups`` are the rollup files that are there. Size and time of an archive are those of the
-    file that was read, so that it is opened once and nothing is asked of it before.
+    ``rollups`` are the existing rollup files. Size and time of an archive are those of the open
+    file, so each archive is opened once without a separate lookup.
     """
     root, device = str(view.root), view.folder.device
     tables: list[pa.Table] = []
-    others: list[str] = []
-    rest: list[Facts] = []
+    singles: list[str] = []
+    unplain: list[Facts] = []
     archives: list[tuple[Facts, bytes]] = []
     held = 0
 
     def decode() -> None:
         nonlocal held
-        table, left = _decode(view, archives, rollups)
+        table, undecoded = _decode(view, archives, rollups)
         tables.append(table)
-        rest.extend(left)
+        unplain.extend(undecoded)
         archives.clear()
         held = 0
 
     for address in addresses:
         if not address.endswith(ARCHIVE):
-            others.append(address)
+            singles.append(address)
             continue
         try:
-            size, changed, data = _whole(f"{root}/{address}", device)
+            size, changed, data = _read_small(f"{root}/{address}", device)
         except OSError:
-            others.append(address)
+            singles.append(address)
             continue
         archives.append(((address, size, changed), data))
         held += len(data)
-        if held > TOGETHER:
+        if held > BATCH_BYTES:
             decode()
     decode()
-    there = view.there(others)
-    gone = {*others}.difference(address for address, _, _ in there)
-    tables.append(_read_each(view, [*rest, *there], rollups))
+    existing = view.there(singles)
+    gone = {*singles}.difference(address for address, _, _ in existing)
+    tables.append(_read_each(view, [*unplain, *existing], rollups))
     return ReadLayers(pa.concat_tables(tables), sorted(gone))
 
 
-def told(objects: Iterable[Facts], *, fault: str | None = None) -> pa.Table:
-    """Objects of which nothing else is known, as ``SNAPSHOTS``, or is to be known but why."""
-    return _rows([(*one, layer_of(one[0]), None, None, None, None, fault) for one in objects])
+def bare_objects(objects: Iterable[Facts], *, fault: str | None = None) -> pa.Table:
+    """Objects as ``SNAPSHOTS`` without references, optionally with a fault."""
+    return _rows([(*facts, layer_of(facts[0]), None, None, None, None, fault) for facts in objects])
 
 
 def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> Layer:
-    """A layer from its archive or directory. Of a large archive only what is needed is read.
+    """Read a layer from its archive or directory. Of a large archive only the needed parts are
+    read.
 
-    ``rolled`` says whether an archive has a rollup file beside it, for who knows that already.
+    ``rolled`` tells whether an archive has a rollup file beside it, if already known.
     """
     layer = layer_of(address)
     if layer is None:
@@ -120,11 +121,11 @@ def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> 
     rollup = path.removesuffix(ARCHIVE) + ROLLUP
     if rolled is None:
         rolled = os.path.lexists(rollup)
-    beside = _read(rollup, LONGEST_ID_FILE) if rolled else None
+    rollup_data = _read(rollup, LONGEST_ID_FILE) if rolled else None
     with open(os.open(path, READ), "rb", buffering=0) as file:  # noqa: PTH123
-        head = file.read(WHOLE) or b""
-        if len(head) < WHOLE:
-            return decode_archive(layer, head, rollup=beside)
+        head = file.read(SMALL_BYTES) or b""
+        if len(head) < SMALL_BYTES:
+            return decode_archive(layer, head, rollup=rollup_data)
         size = os.fstat(file.fileno()).st_size
         archive, values, parent = open_archive(layer, head, size)
         return decode_parts(
@@ -133,12 +134,12 @@ def read_layer(view: LayerView, address: str, *, rolled: bool | None = None) -> 
             size=size,
             values=_span(file.fileno(), *values),
             parent=None if parent is None else _span(file.fileno(), *parent),
-            rollup=beside,
+            rollup=rollup_data,
         )
 
 
 def read_dictionary(view: LayerView, address: str, file: int) -> bytes:
-    """A dictionary of a layer, by the number of its file."""
+    """Read a dictionary of a layer, by the number of its file."""
     path = f"{view.root}/{address}"
     if not address.endswith(ARCHIVE):
         return _read(f"{path}/{DICTIONARY_FILES[file]}", None)
@@ -154,14 +155,14 @@ def read_dictionary(view: LayerView, address: str, file: int) -> bytes:
 def _decode(
     view: LayerView, archives: Sequence[tuple[Facts, bytes]], rollups: Collection[str]
 ) -> tuple[pa.Table, Sequence[Facts]]:
-    """Archives as ``SNAPSHOTS``, and those that have to be looked at one by one."""
+    """Archives as ``SNAPSHOTS``, and the archives to be read singly."""
     if not archives:
         return SNAPSHOTS.empty_table(), ()
     listed, data = zip(*archives, strict=True)
     addresses, sizes, times = zip(*listed, strict=True)
     ids = [layer_of(address) for address in addresses]
     batch = decode_archives(data)
-    plain = batch.plain & np.array([one is not None for one in ids])
+    plain = batch.plain & np.array([id is not None for id in ids])
     through: list[SnapshotId | None] = [None] * len(listed)
     for at, address in enumerate(addresses):
         rollup = address[: -len(ARCHIVE)] + ROLLUP
@@ -177,20 +178,20 @@ def _decode(
 
 
 def _read_each(view: LayerView, listed: Sequence[Facts], rollups: Collection[str]) -> pa.Table:
-    """Any objects as ``SNAPSHOTS``, one by one."""
+    """Any objects as ``SNAPSHOTS``, read singly."""
     rows = []
     for address, size, changed in listed:
-        found = layer_of(address)
+        id = layer_of(address)
         layer, fault, note = None, None, None
-        if found is not None and not address.endswith(ROLLUP):
+        if id is not None and not address.endswith(ROLLUP):
             try:
-                beside = address.removesuffix(ARCHIVE) + ROLLUP in rollups
-                layer = read_layer(view, address, rolled=beside)
+                has_rollup = address.removesuffix(ARCHIVE) + ROLLUP in rollups
+                layer = read_layer(view, address, rolled=has_rollup)
             except _FAULTS as error:
                 note = UNREAD if isinstance(error, OSError | MemoryError) else None
                 fault = str(error) or f"it is too large to be read here ({size} bytes)"
         refers = (None, None, None, note) if layer is None else _refers(layer)
-        rows.append((address, size, changed, found, *refers, fault))
+        rows.append((address, size, changed, id, *refers, fault))
     return _rows(rows)
 
 
@@ -204,17 +205,16 @@ def _rows(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 def _table(columns: Iterable[Any]) -> pa.Table:
     arrays = (
-        found if isinstance(found, pa.Array) else pa.array(found, field.type)
-        for found, field in zip(columns, SNAPSHOTS, strict=True)
+        column if isinstance(column, pa.Array) else pa.array(column, field.type)
+        for column, field in zip(columns, SNAPSHOTS, strict=True)
     )
     return pa.table(list(arrays), schema=SNAPSHOTS)
 
 
-def _whole(path: str, device: int) -> tuple[int, int, bytes]:
-    """Size and time of a file, and its bytes if it is a small one.
+def _read_small(path: str, device: int) -> tuple[int, int, bytes]:
+    """Size and time of a file, and its bytes if it is small.
 
-    One byte more than it should have, if it has more: whether it is all of it, its own header
-    tells.
+    Up to one byte beyond its size is read; whether the file is complete follows from its header.
     """
     handle = os.open(path, READ)
     try:
@@ -222,7 +222,7 @@ def _whole(path: str, device: int) -> tuple[int, int, bytes]:
         if status.st_dev != device or not stat.S_ISREG(status.st_mode):
             raise OSError(f"{path} is not a file of the store")
         size = status.st_size
-        data = os.read(handle, size + 1) if size < WHOLE else b""
+        data = os.read(handle, size + 1) if size < SMALL_BYTES else b""
     finally:
         os.close(handle)
     return size, changed_at(status, path), data
@@ -234,10 +234,10 @@ def _read(path: str, most: int | None) -> bytes:
 
 
 def _span(handle: int, start: int, end: int) -> bytes:
-    found = b""
-    while len(found) < end - start:
-        piece = os.pread(handle, end - start - len(found), start + len(found))
+    data = b""
+    while len(data) < end - start:
+        piece = os.pread(handle, end - start - len(data), start + len(data))
         if not piece:
             raise Corrupt("an archive was cut off while it was read")
-        found += piece
-    return found
+        data += piece
+    return data

@@ -1,6 +1,6 @@
-"""A TerminusDB store in a folder, as the runs see it.
+"""A TerminusDB store in a folder.
 
-Others do the work: ``observing`` looks, ``survey`` lists and reads, ``held`` changes it.
+``observing`` observes it, ``survey`` lists and reads layers, ``held`` changes it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from reclaim.stores.terminus import graph
 from reclaim.stores.terminus.addresses import OURS, ROLLUP, layer_of
 from reclaim.stores.terminus.format import TerminusFormat
 from reclaim.stores.terminus.held import HeldTerminus
+from reclaim.stores.terminus.label_files import read_labels
 from reclaim.stores.terminus.layer import is_id
 from reclaim.stores.terminus.observing import TerminusObserver
-from reclaim.stores.terminus.roots import read_labels
 from reclaim.stores.terminus.survey import LayerSurvey
 from reclaim.urls import normalize
 
@@ -44,7 +44,7 @@ SAFETY_BASIS = (
 class TerminusStore(
     SidecarStore, HoldsLeases, NeedsOtherSnapshots, Quarantines, ReportsRereferenced
 ):
-    """One store."""
+    """A TerminusDB store."""
 
     kind = "terminus"
     noun = "layer"
@@ -63,30 +63,30 @@ class TerminusStore(
         storage: Storage | None = None,
         allow_missing: bool = False,
     ) -> None:
-        found = folder.expanduser().resolve()
-        if not found.is_dir():
+        resolved = folder.expanduser().resolve()
+        if not resolved.is_dir():
             raise NotFound(f"there is no folder {folder}", hint="name the folder of the store")
-        if not str(found).isprintable():
+        if not str(resolved).isprintable():
             raise Refused(
-                f"the name of the folder {str(found)!r} has characters that no address can have",
+                f"the name of the folder {str(resolved)!r} has characters not allowed in addresses",
                 hint="rename the folder",
             )
-        if found.parent == found:
+        if resolved.parent == resolved:
             raise InvalidInput("the root of a disk cannot be a store", hint="name its folder")
-        self.folder = found
-        self.name = found.name
-        self.uid = normalize(str(found))
+        self.folder = resolved
+        self.name = resolved.name
+        self.uid = normalize(str(resolved))
         self.clock = clock or SystemClock()
-        self.format = TerminusFormat(normalize(str(found.parent)), found.name)
+        self.format = TerminusFormat(normalize(str(resolved.parent)), resolved.name)
         inner = storage or ObjectStorage.open(self.format.root)
         self._view = self.format.view(inner)
         self.storage = self._view
-        ours = f"{self.format.prefix}{OURS}/"
-        super().__init__(Sidecar(inner, ours, self.clock, runs=self.storage))
+        prefix = f"{self.format.prefix}{OURS}/"
+        super().__init__(Sidecar(inner, prefix, self.clock, runs=self.storage))
         self._leases = self._sidecar.leases
         self._survey = LayerSurvey(self.format, self.storage)
         self._observer = TerminusObserver(
-            found,
+            resolved,
             self.clock,
             self._survey,
             self._leases,
@@ -99,7 +99,7 @@ class TerminusStore(
         read_labels(self.folder)
 
     def allow_missing(self) -> None:
-        """Go on although layers that live ones name are not there: a person says so."""
+        """Continue without missing layers named by live layers, as explicitly confirmed."""
         self._observer.allow_missing = True
 
     def observe(self, request: ObserveRequest) -> Observation:
@@ -114,49 +114,60 @@ class TerminusStore(
     def clean(self) -> None:
         self._sidecar.clean()
 
-    # Order, and the way back
+    # Order and undo
 
     def in_order(self, addresses: Sequence[str], reader: Reader) -> Sequence[str]:
-        """Children before parents, what is loaded through another before that, rollups first."""
+        """Children before parents, layers before their rollups, rollup files first."""
         by_layer: dict[SnapshotId | None, list[str]] = {}
-        for address in sorted(addresses, key=lambda one: not one.endswith(ROLLUP)):
+        for address in sorted(addresses, key=lambda address: not address.endswith(ROLLUP)):
             by_layer.setdefault(layer_of(address), []).append(address)
-        tops = {one: mine[-1] for one, mine in by_layer.items() if one is not None}
-        found = self._observer.read(
-            {one: top for one, top in tops.items() if not top.endswith(ROLLUP)}, reader
+        last_address = {
+            layer: objects[-1] for layer, objects in by_layer.items() if layer is not None
+        }
+        layer_graph = self._observer.read(
+            {
+                layer: address
+                for layer, address in last_address.items()
+                if not address.endswith(ROLLUP)
+            },
+            reader,
         ).graph
-        known = [found.numbers[one] for one in tops if one in found.numbers]
-        order = [found.ids[one] for one in graph.deletion_order(found, known)]
-        # What is not a layer's, or a rollup file whose layer is elsewhere: no order is known.
-        first = [one for one in by_layer if one not in found.numbers]
-        return [address for one in (*first, *order) for address in by_layer[one]]
+        known = [
+            layer_graph.numbers[layer] for layer in last_address if layer in layer_graph.numbers
+        ]
+        order = [layer_graph.ids[layer] for layer in graph.deletion_order(layer_graph, known)]
+        # Other objects, or a rollup file without its layer: the order is unknown.
+        unknown = [layer for layer in by_layer if layer not in layer_graph.numbers]
+        return [address for layer in (*unknown, *order) for address in by_layer[layer]]
 
     def taken(self, run_id: str) -> Mapping[SnapshotId, Mapping[str, str]]:
-        """Without containers: ``restore`` looks itself whether a layer can be loaded."""
+        """Without containers: ``restore`` itself checks whether a layer can be loaded."""
         return {layer: {} for layer in self._sidecar.lists.taken_by(run_id)}
 
     def promised(self, runs: Collection[str]) -> Mapping[str, Mapping[str, Collection[str]]]:  # noqa: ARG002
-        """None: what layers in quarantine need are layers, which ``keep_whole`` finds."""
+        """Always empty: dependencies of quarantined layers are found by ``keep_whole``."""
         return {}
 
     def needed(self, run_id: str, reader: Reader) -> Collection[str]:
-        """Objects in a run's quarantine that labels, leases or layers refer to: a second mark."""
-        # By their folders: what a run has aside counts, whatever its record says.
-        others = self._view.quarantined_runs()
-        return self._observer.needed(run_id, others, self._promised(besides=run_id), reader)
+        """Quarantined objects of a run referenced by labels, leases or layers: a second mark."""
+        # By folders: quarantined objects count regardless of the run's record.
+        runs = self._view.quarantined_runs()
+        return self._observer.needed(run_id, runs, self._promised(besides=run_id), reader)
 
     def keep_whole(
         self, seen: Observation, held: Iterable[str], *, besides: str, reader: Reader
     ) -> Observation:
-        """With what layers in quarantine need as live as well, and those that are promised."""
+        """Return an observation with promised layers, and dependencies of quarantined layers, live
+        as well.
+        """
         taking = {layer for address in held if (layer := layer_of(address))}
         return self._observer.keep_whole(seen, taking, self._promised(besides), reader)
 
     def _promised(self, besides: str) -> Mapping[str, Collection[SnapshotId]]:
-        """The other runs that can be undone, each with the layers that are on its lists.
+        """Other undoable runs, each with the layers on its lists.
 
-        One that has something in quarantine and no readable record may be one of them. Of one
-        that a purge has begun to delete, only what is still in quarantine counts.
+        A run with a quarantine but without a readable record may be undoable, and is included. For
+        a run with a started purge, only the layers still in quarantine count.
         """
         runs = self.runs()
         ended = {run.id for run in runs if not run.may_quarantine}
@@ -170,7 +181,7 @@ class TerminusStore(
     # Leases
 
     def take_lease(self, layer: str, *, holder: str, length: timedelta = LENGTH) -> Lease:
-        """Hold a layer, and all that it needs, for a while."""
+        """Take a lease on a layer with all its dependencies."""
         return self._leases.take(_id(layer), self._survey.needs, holder=holder, length=length)
 
     def lease(self, layer: str, *, holder: str = "python") -> AbstractContextManager[HeldLease]:
@@ -179,7 +190,7 @@ class TerminusStore(
 
 
 def open_store(location: str) -> TerminusStore:
-    """The store in a folder."""
+    """Open the store in a folder."""
     return TerminusStore(Path(location))
 
 

@@ -1,4 +1,4 @@
-"""Looking at the layers of a store: what is there, and what each refers to."""
+"""Survey of the layers of a store: their objects and references."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from reclaim.stores.terminus.reading import read_layer
 from reclaim.stores.terminus.tfc import ID_SIZE
 
 NOT_THERE = "is not there"
-"""How a sentence ends about a layer that is missing, or lacks one."""
+"""End of a sentence about a missing layer, or a missing dependency."""
 
 
 class LayerSurvey:
-    """Lists and reads the layers of one store."""
+    """Lists and reads the layers of a store."""
 
     def __init__(self, format: TerminusFormat, storage: Storage) -> None:
         self.format = format
         self.view = self._view = format.view(storage)
 
-    def look(self, reader: Reader) -> pa.Table:
-        """List every layer and read it at once, where the reader reads."""
+    def read_all(self, reader: Reader) -> pa.Table:
+        """List and read every layer, using the reader."""
         return reader.survey(self.format, [KeyRange(shard) for shard in self._view.shards()])
 
-    def named(self) -> pa.Array:
-        """The addresses of everything in the shards that has the name of a layer's object."""
+    def list_addresses(self) -> pa.Array:
+        """Addresses of all objects in the shards named like a layer's object."""
         shards = self._view.shards()
         names = [
-            pa.array([f"{shard}/{one}" for one in self._view.names(shard)], pa.string())
+            pa.array([f"{shard}/{name}" for name in self._view.names(shard)], pa.string())
             for shard in shards
         ]
         addresses = pa.concat_arrays([pa.array([], pa.string()), *names])
@@ -45,106 +45,112 @@ class LayerSurvey:
         return addresses.filter(pc.is_in(kinds, pa.array([LAYER, ROLLUP_FILE])))
 
     def ids(self, named: pa.Array) -> pa.Array:
-        """The layers whose archives or directories are among some addresses, each once."""
+        """Distinct layers with an archive or directory among the addresses."""
         return self._layers(named.filter(pc.invert(pc.ends_with(named, ROLLUP)))).unique()
 
     def complete(self, listed: Layers, named: pa.Array, reader: Reader) -> Layers:
-        """The layers, and those that came since they were listed and are ``named`` by now.
+        """Add the layers ``named`` by now but created since they were listed.
 
-        What a label names was written before the label was. So a listing of names that is begun
-        after the labels were read has all that they reach, which an earlier one need not have. The
-        same holds for what a layer needs, once the layer was read. What could not be read was
-        perhaps being written, and is read once more.
+        A layer is written before its label. A listing of names started after the labels were read
+        therefore contains all layers reached by them, unlike an earlier listing. The same holds for
+        the dependencies of a layer, once the layer was read. Unreadable layers may have been in the
+        middle of a write, and are read again.
         """
-        found = listed
-        come: Sequence[str] = [*self._come(listed, named), *listed.broken()]
+        layers = listed
+        added: Sequence[str] = [*self._added(listed, named), *listed.broken()]
         looked_for: set[SnapshotId] = set()
         while True:
-            if come:
-                found = Layers.of(pa.concat_tables([found.rows, self.read(come, reader)]))
-            missing = set(found.missing()) - looked_for
+            if added:
+                layers = Layers.of(pa.concat_tables([layers.rows, self.read(added, reader)]))
+            missing = set(layers.missing()) - looked_for
             if not missing:
-                return found
+                return layers
             looked_for |= missing
-            come = self._there(missing)
+            added = self._existing(missing)
 
     def read(self, addresses: Sequence[str], reader: Reader) -> pa.Table:
-        """Some objects, wherever they lie, as ``SNAPSHOTS``."""
+        """Read objects at any address, as ``SNAPSHOTS``."""
         if not addresses:
             return SNAPSHOTS.empty_table()
         rows = reader.snapshots(self.format, addresses)
         if rows.num_rows != len(addresses):
-            raise Corrupt(f"{len(addresses)} objects were to be read and {rows.num_rows} were")
+            raise Corrupt(f"{len(addresses)} objects were requested and {rows.num_rows} were read")
         return rows
 
-    def aside(self, run_id: str) -> dict[SnapshotId, list[str]]:
-        """Objects in the quarantine of a run, by layer."""
-        found: dict[SnapshotId, list[str]] = {}
+    def quarantined(self, run_id: str) -> dict[SnapshotId, list[str]]:
+        """Quarantined objects of a run, by layer."""
+        by_layer: dict[SnapshotId, list[str]] = {}
         shards, _ = self._view.folders(self.format.quarantine_path(run_id).rstrip("/"))
         for shard in shards:
-            for one in self._view.list(shard):
-                if layer := layer_of(one.address):
-                    found.setdefault(layer, []).append(one.address)
-        return found
+            for stored in self._view.list(shard):
+                if layer := layer_of(stored.address):
+                    by_layer.setdefault(layer, []).append(stored.address)
+        return by_layer
 
     def rollup_in(self, file: str) -> SnapshotId | None:
-        """The layer that a rollup file points at; None if it holds no id or is gone."""
+        """Layer named by a rollup file; None if the file holds no id or is missing."""
         try:
             return parse_rollup(self._view.get(file))
         except (Corrupt, NotFound):
             return None
 
     def fault(self, layer: SnapshotId) -> str | None:
-        """Why a layer cannot be loaded; None if it can."""
+        """Reason why a layer cannot be loaded; None if it can."""
         try:
-            found = read_layer(self._view, self._top(layer))
+            decoded = read_layer(self._view, self._readable_address(layer))
         except FileNotFoundError:
             return f"it {NOT_THERE}"
         except (Corrupt, UnknownVersion, OSError) as error:
             return str(error)
-        missing = [one for one in found.needs() if not self._there([one], (ARCHIVE, ""))]
+        missing = [
+            needed for needed in decoded.needs() if not self._existing([needed], (ARCHIVE, ""))
+        ]
         return f"it needs {missing[0]}, which {NOT_THERE}" if missing else None
 
     def needs(self, layer: SnapshotId) -> Collection[SnapshotId]:
-        """A layer and all that it keeps alive, read now; also ids that need not be layers."""
-        wanted, must, absent = {layer}, {layer}, set[SnapshotId]()
+        """A layer and all layers referenced from it, read now; includes ids which may not be
+        layers.
+        """
+        referenced, required, absent = {layer}, {layer}, set[SnapshotId]()
         waiting = [layer]
         while waiting:
-            one = waiting.pop()
+            current = waiting.pop()
             try:
-                found = read_layer(self._view, self._top(one))
+                decoded = read_layer(self._view, self._readable_address(current))
             except (FileNotFoundError, NotFound):
-                absent.add(one)
+                absent.add(current)
                 continue
-            must.update(found.needs())
-            new = {*found.needs(), *found.names} - wanted
-            wanted |= new
+            required.update(decoded.needs())
+            new = {*decoded.needs(), *decoded.names} - referenced
+            referenced |= new
             waiting += new
-        if lost := absent & must:
-            one = min(lost)
-            raise Gone(f"there is no layer {one}", hint="it may have been collected", layer=one)
-        return wanted
+        if lost := absent & required:
+            current = min(lost)
+            raise Gone(
+                f"there is no layer {current}", hint="it may have been collected", layer=current
+            )
+        return referenced
 
-    def _come(self, listed: Layers, named: pa.Array) -> Sequence[str]:
-        """The objects of layers that were not there when they were listed."""
-        # That a layer was missing, and is here now, ``complete`` finds out by itself.
+    def _added(self, listed: Layers, named: pa.Array) -> Sequence[str]:
+        """Objects of layers created since the listing."""
+        # Layers missing before and present now are handled by ``complete``.
         known = pc.is_in(self._layers(named), pa.array(listed.graph.ids, pa.string()))
-        come: list[str] = named.filter(pc.invert(known)).to_pylist()
-        return come
+        added: list[str] = named.filter(pc.invert(known)).to_pylist()
+        return added
 
     def _layers(self, named: pa.Array) -> pa.Array:
-        """The layer that each of some objects in the shards belongs to."""
+        """Layer of each of some objects in the shards."""
         start = len(self.format.prefix) + STEM_SIZE - ID_SIZE
         return pc.utf8_slice_codeunits(named, start, start + ID_SIZE)
 
-    def _there(
+    def _existing(
         self, layers: Iterable[SnapshotId], ends: Collection[str] = (ARCHIVE, "", ROLLUP)
     ) -> Sequence[str]:
-        """Those of the objects that some layers may have that are there."""
+        """Return the existing objects among the possible objects of some layers."""
         bases = (f"{self.format.prefix}{stem(layer)}" for layer in layers)
-        each = (base + end for base in bases for end in ends)
-        return [address for address, _, _ in self._view.there(each)]
+        addresses = (base + end for base in bases for end in ends)
+        return [address for address, _, _ in self._view.there(addresses)]
 
-    def _top(self, layer: SnapshotId) -> str:
+    def _readable_address(self, layer: SnapshotId) -> str:
         base = f"{self.format.prefix}{stem(layer)}"
         return base + ARCHIVE if self._view.path(base + ARCHIVE).exists() else base

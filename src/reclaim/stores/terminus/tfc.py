@@ -1,13 +1,13 @@
 """Dictionaries of byte strings, front-coded in blocks of up to eight.
 
-A block is a control byte (low three bits + 1 = entries; high bits 0 = entries of any size, 3 = of
-4 bytes, 4 = of 8), the size of the head, the head; then for each other entry how much it shares
-with the one before and, where sizes differ, the size of its own part; then those parts. Numbers
-are *vbytes*: groups of seven bits, the lowest first, the top bit set on the last. The file ends
-with the number of entries, as u64. Blocks delimit themselves; the offsets beside them are needed
-only to jump. Each datatype of a value dictionary begins a new block.
+A block is a control byte (low three bits + 1 = entries; high bits 0 = entries of any size, 3 = of 4
+bytes, 4 = of 8), the size of the head, the head; then for each other entry the length of the prefix
+shared with the preceding entry and, where sizes differ, the size of its own part; then those parts.
+Numbers are *vbytes*: groups of seven bits, the lowest first, the top bit set on the last. The file
+ends with the number of entries, as u64. Blocks delimit themselves; the offsets beside them are
+needed only to jump. Each datatype of a value dictionary begins a new block.
 
-Entries are front-coded, so that searching the raw bytes for an id would miss most of them.
+Because entries are front-coded, a search of the raw bytes for an id would miss most ids.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ _LONGEST_VBYTE = 10
 
 
 def find_ids(data: bytes) -> tuple[str, ...]:
-    """Every run of exactly 40 lower-case hex digits in the entries, once each.
+    """Every run of exactly 40 lower-case hex digits in the entries, without duplicates.
 
-    An id is stored as the bare digits today. Stores that were converted from older versions hold
-    strings in quotes, so that a run counts wherever in an entry it stands: too many names only
-    ever keep more.
+    Current versions store an id as the bare digits. Stores converted from older versions hold
+    strings in quotes, so a run counts anywhere in an entry: additional names only keep more layers.
     """
-    found: list[bytes] = []
+    ids: list[bytes] = []
     end = len(data) - TRAILER
     at = count = 0
     try:
@@ -59,24 +58,24 @@ def find_ids(data: bytes) -> tuple[str, ...]:
                     longest = length
             count += more + 1
             if longest < ID_SIZE:
-                # No entry of the block is long enough, so none needs to be put together.
+                # No entry of the block is long enough for an id.
                 at += sum(sizes)
                 continue
             entry = data[head : head + size]
-            found += ID.findall(entry)
+            ids += ID.findall(entry)
             for shared, own in zip(shares, sizes, strict=True):
                 entry = entry[:shared] + data[at : at + own]
                 at += own
                 if shared + own >= ID_SIZE:
-                    found += ID.findall(entry)
+                    ids += ID.findall(entry)
     except IndexError:
         raise Corrupt("a dictionary ends inside a block") from None
     _check_end(data, at, count)
-    return tuple(dict.fromkeys(map(bytes.decode, found)))
+    return tuple(dict.fromkeys(map(bytes.decode, ids)))
 
 
 def entries(data: bytes) -> Iterator[bytes]:
-    """All entries in order. What comes before a fault is given before the fault is raised."""
+    """All entries in order. Entries before a fault are yielded before the fault is raised."""
     end = len(data) - TRAILER
     at = count = 0
     try:
@@ -104,7 +103,9 @@ def entries(data: bytes) -> Iterator[bytes]:
 def _sizes(
     data: bytes, at: int, coding: int, more: int
 ) -> tuple[Sequence[int], Sequence[int], int]:
-    """For the entries after the head what they share and what is their own; where that ends."""
+    """For the entries after the head, lengths of shared prefixes and own parts; and the end
+    position.
+    """
     record = _RECORDS.get(coding)
     if record == 0:
         header = data[at : at + 2 * more]
@@ -113,7 +114,7 @@ def _sizes(
                 raise IndexError
             return b"", b"", at
         if min(header) >= _LAST and len(header) == 2 * more:
-            # All numbers are below 128, as nearly always.
+            # All numbers are below 128: the usual case.
             header = header.translate(_SEVEN_BITS)
             return header[::2], header[1::2], at + 2 * more
     elif record is None:

@@ -1,4 +1,4 @@
-"""The version of a store's files, as a server notes it in ``STORAGE_VERSION``."""
+"""Version of a store's files, as noted by a server in ``STORAGE_VERSION``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ SUPPORTED = b"2"
 
 
 def check_version(data: bytes | None) -> bool:
-    """Whether a server keeps this store: only servers write the file, a bare library does not.
+    """Whether a server keeps this store: only servers write the file, the bare library does not.
 
-    Any version but ours is an ``UnknownVersion``: its layers may hold ids in other ways.
+    Raise ``UnknownVersion`` for all but the supported version: layers of other versions may encode
+    ids differently.
     """
     if data is None:
         return False

@@ -1,8 +1,8 @@
-"""A store's folder with layers as objects: an archive is one, and so is a whole directory.
+"""View of a store's folder with layers as objects: each archive, and each whole directory.
 
-A directory is listed, moved and deleted as one object, whose size is that of its files and whose
-time is that of the latest change in it. What the names of the format do not cover is a *stray*: it
-is counted in a shard, and left where it is, there and in quarantine.
+A directory is listed, moved and deleted as one object, with the size of its files and the time of
+the latest change in it. A file outside the naming scheme is a *stray*: it is counted in a shard,
+and kept in its place, there and in quarantine.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from reclaim.storage import (
     LastCheck,
     Payload,
     Storage,
+    no_check,
     translated,
-    unchecked,
 )
 from reclaim.stores.format import QUARANTINE
 from reclaim.stores.terminus.addresses import (
@@ -41,13 +41,13 @@ from reclaim.stores.terminus.addresses import (
     stem,
 )
 from reclaim.stores.terminus.folder import StoreFolder
+from reclaim.stores.terminus.label_files import read_labels
 from reclaim.stores.terminus.layer import parse_rollup
-from reclaim.stores.terminus.roots import read_labels
 from reclaim.urls import path_of
 
 log = logging.getLogger(__name__)
 
-_OF_RUNS = (f"{OURS}/runs/", f"{OURS}/{QUARANTINE}/")
+_RUN_FOLDERS = (f"{OURS}/runs/", f"{OURS}/{QUARANTINE}/")
 
 Facts = tuple[str, int, int]
 """An object's address, its size, and the microsecond of its latest change."""
@@ -70,7 +70,7 @@ class LayerView:
         return self.root / address
 
     def shards(self) -> Sequence[str]:
-        """The folders with layers; one that is a link or a mount is refused."""
+        """Folders of layers; refuse a link or a mount."""
         names = []
         self.folder.check_mounts("")
         with translated("list", self._prefix), os.scandir(self.root / self._prefix) as entries:
@@ -83,12 +83,12 @@ class LayerView:
         return [self._prefix + name for name in sorted(names)]
 
     def check(self) -> None:
-        """Refuse links and mounts among the shards, and in the folder that is ours."""
+        """Refuse links and mounts among the shards, and in Reclaim's own folder."""
         self.shards()
-        ours = f"{self._prefix}{OURS}"
-        with suppress(NotFound), translated("list", ours):
-            self.folder.status(ours)
-        self._inside(ours)
+        folder = f"{self._prefix}{OURS}"
+        with suppress(NotFound), translated("list", folder):
+            self.folder.status(folder)
+        self._inside(folder)
         self._inside(self._runs)
 
     def batches(
@@ -110,54 +110,54 @@ class LayerView:
             yield StoredObject(address, size, from_micros(changed))
 
     def layers(self, keys: KeyRange) -> Sequence[Facts]:
-        """The objects of layers in a shard. What goes while it is listed was not there."""
+        """Objects of layers in a shard. Objects deleted during the listing are omitted."""
         return self.there(address for address in self.addresses(keys) if layer_of(address))
 
     def addresses(self, keys: KeyRange) -> Sequence[str]:
-        """The addresses of all that lies in a shard, whatever it is."""
+        """Addresses of all entries in a shard."""
         inside = (f"{keys.prefix}/{name}" for name in self.names(keys.prefix))
         return [address for address in inside if address in keys]
 
     def names(self, folder: str) -> Sequence[str]:
-        """The names of all that lies in a shard, and nothing else of it."""
+        """Names of all entries in a shard, without their status."""
         self.folder.check_mounts(folder)
         with suppress(NotFound), translated("list", folder), self.folder.open(folder) as handle:
             return [name for name in os.listdir(handle) if _is_text(name)]  # noqa: PTH208
         return ()
 
     def there(self, addresses: Iterable[str]) -> Sequence[Facts]:
-        """Those of some objects that are there."""
-        there: list[Facts] = []
+        """Return the existing objects."""
+        existing: list[Facts] = []
         for address in addresses:
             with suppress(NotFound), translated("list", address):
-                there.append((address, *self._facts(address)))
-        return there
+                existing.append((address, *self._facts(address)))
+        return existing
 
     def folders(self, prefix: str = "") -> tuple[Sequence[str], Sequence[StoredObject]]:
-        found, files = self._inside(prefix)
+        subfolders, files = self._inside(prefix)
         if prefix.rpartition("/")[0] == self._runs:
-            # Only what a run may have put there, so that nothing else ever comes back or goes.
+            # Only folders created by runs, so that nothing else is restored or deleted.
             for stray in self.strays(prefix):
-                log.warning("%s belongs to no layer; it is left where it is", self.path(stray))
-            return [one for one in found if _is_of_run(one)], []
-        return found, [self.head(file) for file in files]
+                log.warning("%s belongs to no layer; it is kept there", self.path(stray))
+            return [name for name in subfolders if _is_run_folder(name)], []
+        return subfolders, [self.head(file) for file in files]
 
     def quarantined_runs(self) -> Sequence[str]:
-        """The runs that have a folder in quarantine."""
+        """Runs with a folder in quarantine."""
         return [run.rpartition("/")[2] for run in self._inside(self._runs)[0]]
 
     def strays(self, run: str) -> Sequence[str]:
-        """Files and links in the folder of a run's quarantine that no run puts there."""
+        """Files and links in a run's quarantine folder which no run puts there."""
         strays: list[str] = []
         with suppress(NotFound):
             for address, status in self._entries(run):
-                if not (stat.S_ISDIR(status.st_mode) and _is_of_run(address)):
+                if not (stat.S_ISDIR(status.st_mode) and _is_run_folder(address)):
                     strays.append(address)
                 elif is_shard(address):
                     strays += (
-                        one
-                        for one, inside in self._entries(address)
-                        if layer_of(one) is None or stat.S_ISLNK(inside.st_mode)
+                        file
+                        for file, inside in self._entries(address)
+                        if layer_of(file) is None or stat.S_ISLNK(inside.st_mode)
                     )
         return sorted(strays)
 
@@ -176,7 +176,7 @@ class LayerView:
         *,
         size: int,
         fresh: datetime | None = None,
-        last_check: LastCheck = unchecked,
+        last_check: LastCheck = no_check,
     ) -> None:
         self._check_takeable(source)
         with translated("move", source):
@@ -204,7 +204,7 @@ class LayerView:
 
     def delete_page(self, addresses: Sequence[str]) -> None:
         self._check_unlabelled(addresses)
-        # One after the other, so that what is left after a crash is whole.
+        # In order, so that the layers left after a crash are whole.
         for address in addresses:
             self._delete(address)
 
@@ -215,7 +215,7 @@ class LayerView:
         return b"".join(self.stream(address)) if layer_of(address) else self._inner.get(address)
 
     def stream(self, address: str) -> Iterator[bytes]:
-        """The bytes of an object; of a directory with the names and sizes of its files."""
+        """Bytes of an object; for a directory with the names and sizes of its files."""
         if layer_of(address) is None:
             yield from self._inner.stream(address)
             return
@@ -233,7 +233,7 @@ class LayerView:
 
     def same(self, first: str, second: str) -> bool:
         if first.endswith(ROLLUP) and self._names_layer(first):
-            # It names the rollup that a layer is loaded through; the one in place is the last.
+            # A rollup file names the rollup of a layer; the file in place is the latest.
             return True
         if layer_of(first) is None:
             return self._inner.same(first, second)
@@ -241,7 +241,7 @@ class LayerView:
             return self.folder.same(first, second)
 
     def _names_layer(self, rollup: str) -> bool:
-        """Whether a rollup file is one, and names a layer that is there."""
+        """Whether a rollup file is valid, and names an existing layer."""
         try:
             with translated("read", rollup):
                 layer = parse_rollup(b"".join(self.folder.contents(rollup)))
@@ -256,19 +256,19 @@ class LayerView:
         self._inner.flush_moved(addresses)
 
     def drop_folder(self, folder: str) -> None:
-        """Folders are a server's affair."""
+        """Do nothing: folders are managed by the server."""
 
     def _check_takeable(self, address: str) -> None:
-        """Refuse to take anything but layers and what runs have written, whatever a plan says."""
+        """Refuse to move or delete anything but layers and files of runs, whatever a plan lists."""
         below = address.removeprefix(self._prefix)
-        if below == address or not (below.startswith(_OF_RUNS) or is_layer(below)):
+        if below == address or not (below.startswith(_RUN_FOLDERS) or is_layer(below)):
             raise OwnedAddress(
                 f"{str(self.path(address))!r} belongs to no layer and to no run, and is kept",
-                hint="the plan is not as it was made; plan it again",
+                hint="the plan was modified; make a new plan",
             )
 
     def _inside(self, folder: str) -> tuple[Sequence[str], Sequence[str]]:
-        """The folders and the files directly below a folder."""
+        """Subfolders and files directly in a folder."""
         folders: list[str] = []
         files: list[str] = []
         with suppress(NotFound):
@@ -278,7 +278,7 @@ class LayerView:
         return sorted(folders), sorted(files)
 
     def _entries(self, folder: str) -> Iterator[tuple[str, os.stat_result]]:
-        """All that lies directly in a folder, links as what they are."""
+        """All entries directly in a folder, without following links."""
         with translated("list", folder), self.folder.open(folder) as handle:
             with os.scandir(handle) as entries:
                 for entry in entries:
@@ -286,12 +286,12 @@ class LayerView:
                         yield f"{folder}/{entry.name}", entry.stat(follow_symlinks=False)
 
     def _check_unlabelled(self, addresses: Sequence[str]) -> None:
-        """Refuse to delete when a label needs a layer that is not whole in its place.
+        """Refuse to delete if a label needs a layer not whole in its place.
 
-        Labels are read right before a delete: one may have come since layers were marked.
+        Labels are read right before a delete: a label may have been added since the mark.
         """
-        going = [(one, layer) for one in addresses if (layer := layer_of(one))]
-        going = [(one, layer) for one, layer in going if not self._has_copy(one, layer)]
+        going = [(address, layer) for address in addresses if (layer := layer_of(address))]
+        going = [(address, layer) for address, layer in going if not self._has_copy(address, layer)]
         if not going:
             return
         labels = read_labels(self.root / self._prefix)
@@ -303,14 +303,14 @@ class LayerView:
                     "which is not in its place"
                 )
         for address, layer in going:
-            # An old rollup file is not missed by a layer that is in its place.
+            # A layer in its place does not need an old rollup file.
             if layer in named and not (address.endswith(ROLLUP) and self._is_aside(address)):
                 raise Conflict(
-                    f"{address} was left, because the label {named[layer]} names its layer"
+                    f"{address} was kept, because the label {named[layer]} names its layer"
                 )
 
     def _has_copy(self, address: str, layer: SnapshotId) -> bool:
-        """Whether an object in quarantine has the same contents as the object in its old place."""
+        """Whether a quarantined object is identical to the object at its original address."""
         home = self._home(address, layer)
         return self._is_aside(address) and bool(self.there([home])) and self.same(home, address)
 
@@ -325,15 +325,15 @@ class LayerView:
         return bool(self.there(f"{self._prefix}{stem(layer)}{end}" for end in (ARCHIVE, "")))
 
     def _facts(self, address: str) -> tuple[int, int]:
-        """Size and time of an object, which must be what its name says."""
-        # Its shard was opened without following a link, when it was listed.
+        """Size and time of an object; refuse an object whose type contradicts its name."""
+        # Its shard was opened without following a link, during the listing.
         status = os.lstat(f"{self.root}/{address}")
         self.folder.check(address, status)
         if layer_of(address):
             named = stat.S_ISREG if address.endswith((ARCHIVE, ROLLUP)) else stat.S_ISDIR
             if not named(status.st_mode):
                 raise Refused(
-                    f"{str(self.path(address))!r} has the name of a layer and is not one",
+                    f"{str(self.path(address))!r} is named like a layer, but is not a layer",
                     hint="move it out of the store; nothing was deleted",
                 )
         elif stat.S_ISDIR(status.st_mode):
@@ -342,17 +342,17 @@ class LayerView:
 
 
 def is_shard(folder: str) -> bool:
-    """Whether a folder has layers, in the store or set aside; others have files of ours."""
+    """Whether a folder holds layers, in the store or in quarantine; others hold Reclaim's files."""
     return SHARD.fullmatch(folder.rpartition("/")[2]) is not None
 
 
-def _is_of_run(folder: str) -> bool:
-    """Whether a folder in quarantine is one that a run makes there: of layers, or of old runs."""
+def _is_run_folder(folder: str) -> bool:
+    """Whether runs create such a folder in quarantine: for layers, or for old runs."""
     return is_shard(folder) or folder.endswith(f"/{OURS}")
 
 
 def _is_text(name: str) -> bool:
-    """Whether a name can be written down; no name of the format is anything else."""
+    """Whether a name can be encoded; all names of the format can."""
     try:
         name.encode()
     except UnicodeEncodeError:

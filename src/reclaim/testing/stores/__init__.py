@@ -1,11 +1,10 @@
-"""The contract of a store, as classes of tests.
+"""The contract of a store, as test classes.
 
-Whoever writes a store subclasses ``StoreContract`` (what every store must do), ``AbilityContract``
-(what the abilities promise that it declares) and ``RunContract`` (whole runs), and gives each a
-fixture ``subject``. The subject goes around the adapter wherever it can: it writes and lists
-objects in the storage itself, and works out from the store's own library what a snapshot needs. A
-test is skipped only where the store does not declare the ability; that the store declares what it
-has, no more and no less, is a test as well.
+Authors of a store subclass ``StoreContract`` (duties of every store), ``AbilityContract`` (duties
+of the declared abilities) and ``RunContract`` (whole runs), and give each a fixture ``subject``.
+The subject bypasses the adapter wherever it can: it writes and lists objects in the storage itself,
+and uses the store's own library to determine the needs of a snapshot. A test is skipped only if the
+store does not declare the ability; another test compares the declared abilities with the real ones.
 """
 
 from reclaim.testing.stores.abilities import AbilityContract

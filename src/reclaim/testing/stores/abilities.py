@@ -1,4 +1,4 @@
-"""The contract of the abilities that a store declares: for the store, its handle and its format."""
+"""The contract of the abilities a store declares: for the store, its handle and its format."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ KEEPING = {
     "keep_weekly": Policy(Rules(older_than=_SHORT, keep_weekly=99)),
     BY_REF: Policy(Rules(older_than=_SHORT), ((Match("*"), Rules(older_than=_LONG)),)),
 }
-"""By its name a rule that keeps the whole of a line, where the age alone would not."""
+"""Rules by name, each of which keeps a whole line where the age alone would not."""
 
 
 class AbilityContract(TakingContract):
     """The duties of a store that declares an ability."""
 
     def test_it_declares_what_it_can_do(self, subject: Subject) -> None:
-        """As it is looked at when it is opened by its name."""
+        """As declared when the store is opened by name."""
         check_declared(subject.store)
 
     def test_what_goes_online_is_counted(self, subject: Subject) -> None:
@@ -125,12 +125,12 @@ class AbilityContract(TakingContract):
         assert set(line) <= subject.reached()
 
     def check_editor(self, store: Store, run: str | None) -> None:
-        """Whoever reads the history is told whose edit may still be taken back."""
+        """Check the editor in a read: the run whose edit may still be reverted."""
         if isinstance(store, ShowsHistory):
             assert store.current_history().editor == run
 
     def test_the_library_does_what_is_predicted(self, subject: HistorySubject) -> None:
-        """First with rules alone, then with the refs that it can be asked to delete."""
+        """First with rules alone, then with the refs the library can be asked to delete."""
         self.require(subject, ExpiresItself)
         store = subject.store
         assert isinstance(store, ExpiresItself)
@@ -160,7 +160,7 @@ class AbilityContract(TakingContract):
         assert set(line) <= subject.reached()
 
     def test_a_rule_that_is_expressed_is_kept_to(self, subject: HistorySubject) -> None:
-        """Each keeps all that is there, so that a library that knows nothing of it takes more."""
+        """Each rule keeps everything, so a library ignoring it would remove more."""
         self.require(subject, ExpiresItself)
         store = subject.store
         assert isinstance(store, ExpiresItself)
@@ -170,7 +170,7 @@ class AbilityContract(TakingContract):
             assert not edit.unreachable
 
     def check_predicted(self, subject: HistorySubject, asked: Expiration) -> Edit:
-        """Let the library do what it is asked for, twice, and hold it to what was predicted."""
+        """Let the library run twice, and compare the result with the prediction."""
         store, objects = subject.store, subject.objects()
         assert isinstance(store, ExpiresItself)
         reached = subject.reached()
@@ -191,8 +191,8 @@ class AbilityContract(TakingContract):
         assert {ref.name for ref in after.refs} == {
             ref.name for ref in before.refs if ref not in edit.delete_refs
         }
-        for one in left:
-            assert _parents(after, one) == edit.reparent.get(one, _parents(before, one))
+        for guard in left:
+            assert _parents(after, guard) == edit.reparent.get(guard, _parents(before, guard))
         assert (_reached(again), len(again.refs)) == (_reached(after), len(after.refs))
         assert subject.objects() == objects
         return edit
@@ -222,11 +222,11 @@ class AbilityContract(TakingContract):
     def test_a_lease_is_a_root(self, subject: LeasingSubject) -> None:
         store, dead = subject.store, subject.dead()
         lease = subject.hold(dead, LENGTH)
-        assert [(one.id, valid) for one, valid in store.leases()] == [(lease, True)]
-        # To its end, and not for the most of it.
+        assert [(lease_row.id, valid) for lease_row, valid in store.leases()] == [(lease, True)]
+        # To the end of the lease, not only for most of it.
         subject.wait(LENGTH - timedelta(minutes=1))
         assert [valid for _, valid in store.leases()] == [True]
-        assert dead in {one.snapshot for one in self.observed(subject).leases}
+        assert dead in {held_lease.snapshot for held_lease in self.observed(subject).leases}
         with store.lock(new_uid()) as held:
             held.begin()
             held.condemn({dead: "a rule"})
@@ -255,7 +255,7 @@ class AbilityContract(TakingContract):
             assert store.leases() == []
 
     def test_who_leases_late_is_told(self, subject: Subject) -> None:
-        """A run condemns just before the lease is written: one of the two must see the other."""
+        """A run condemns just before the lease is written: either must see the other."""
         self.require(subject, HoldsLeases)
         store, dead = subject.store, subject.dead()
         assert isinstance(store, HoldsLeases)
@@ -297,20 +297,20 @@ class AbilityContract(TakingContract):
         assert surveyed <= subject.objects()
         assert made <= set(rows.column("id").to_pylist())
         assert not [fault for fault in rows.column("fault").to_pylist() if fault]
-        some = [
+        chosen = [
             address
-            for one in made
-            for address, kind in subject.needs(one).items()
+            for snapshot in made
+            for address, kind in subject.needs(snapshot).items()
             if kind in ("layer", "snapshot")
         ]
-        read = store.format.snapshots(store.storage, some)
+        read = store.format.snapshots(store.storage, chosen)
         assert set(read.column("id").to_pylist()) == made
         subject.lose(min(made))
-        lost = store.format.snapshots(store.storage, some)
+        lost = store.format.snapshots(store.storage, chosen)
         assert len([fault for fault in lost.column("fault").to_pylist() if fault]) == 1
 
     def test_a_survey_tells_what_snapshots_list(self, subject: Subject) -> None:
-        """As whoever reads each of them finds it, so that nobody has to."""
+        """Equal to reading each snapshot, which becomes unnecessary."""
         self.require(subject, SurveysContainers)
         store, made = subject.store, {subject.live(), subject.dead()}
         format = store.format
@@ -329,16 +329,16 @@ class AbilityContract(TakingContract):
                 listed.setdefault(row.pop("owner"), []).append(row)
         assert made <= set(rows.column("id").to_pylist())
         assert listed.keys() == set(rows.column("address").to_pylist())
-        for owner, found in listed.items():
-            own = [row for row in found if row["address"] == owner]
-            assert len(own) == 1, f"{owner} has not one row of its own"
-            itself, others = own[0], [row for row in found if row["address"] != owner]
+        for owner, of_owner in listed.items():
+            own = [row for row in of_owner if row["address"] == owner]
+            assert len(own) == 1, f"{owner} must have a single row of its own"
+            itself, others = own[0], [row for row in of_owner if row["address"] != owner]
             assert (itself["detail"], itself["entries"]) == (NO_READ, len(others))
             expected = format.containers(store.storage, owner).to_pylist()
             assert sorted(others, key=str) == sorted(expected, key=str)
 
     def test_what_goes_one_after_the_other_is_ordered(self, subject: NamingSubject) -> None:
-        # What was taken is left out by a join, which keeps no order.
+        # Taken objects are left out by a join, which keeps no order.
         store = subject.store
         assert not store.format.sequential or isinstance(store, NeedsOtherSnapshots)
 
@@ -348,14 +348,14 @@ class AbilityContract(TakingContract):
         assert isinstance(store, NeedsOtherSnapshots)
         assert store.format.sequential
         self.observed(subject)
-        below = [address for one in subject.below(dead) for address in subject.needs(one)]
+        below = [address for snapshot in subject.below(dead) for address in subject.needs(snapshot)]
         above = list(subject.needs(dead))
-        there = [one for one in (*below, *above) if one in subject.objects()]
+        there = [address for address in (*below, *above) if address in subject.objects()]
         for given in (there, there[::-1]):
             order = list(store.in_order(given, self.engine(subject)))
             assert sorted(order) == sorted(there)
-            last_above = max(order.index(one) for one in above if one in there)
-            assert last_above < min(order.index(one) for one in below if one in there)
+            last_above = max(order.index(address) for address in above if address in there)
+            assert last_above < min(order.index(address) for address in below if address in there)
 
     def test_what_promised_snapshots_need_is_live(self, subject: NamingSubject) -> None:
         self.require(subject, NeedsOtherSnapshots)
@@ -390,7 +390,7 @@ class AbilityContract(TakingContract):
             held.begin()
             held.condemn({dead: "a rule"})
             other = subject.another()
-            # Not while a run is at work.
+            # Not during a run.
             other.clean()
             assert not subject.usable(dead)
         store.clean()
@@ -401,12 +401,12 @@ class AbilityContract(TakingContract):
         store, live = subject.store, subject.live()
         assert isinstance(store, Examines)
         healthy = list(store.findings(deep=True, advance=None))
-        assert not [one for one in healthy if one.level is Level.PROBLEM]
+        assert not [finding for finding in healthy if finding.level is Level.PROBLEM]
         subject.lose(live)
-        found = list(store.findings(deep=True, advance=None))
-        problems = [one for one in found if one.level is Level.PROBLEM]
+        findings = list(store.findings(deep=True, advance=None))
+        problems = [finding for finding in findings if finding.level is Level.PROBLEM]
         assert problems
-        assert all(one.exit_code and one.repository for one in problems)
+        assert all(problem.exit_code and problem.repository for problem in problems)
 
     # Guards
 
@@ -442,7 +442,7 @@ class AbilityContract(TakingContract):
 
 
 def _begin(held: Held, store: Store) -> tuple[HistorySeen, EditsHistory]:
-    """A run that has begun, and the history that it sees."""
+    """Return a started run's edits, and the history it sees."""
     assert isinstance(held, EditsHistory)
     held.begin()
     lock = store.lock_state()
@@ -454,11 +454,13 @@ def _begin(held: Held, store: Store) -> tuple[HistorySeen, EditsHistory]:
 def _reached(seen: HistorySeen) -> set[SnapshotId]:
     history = build(seen.snapshots, seen.refs)
     reached = reachable(history.parents, history.tips)
-    return {one.id for one, there in zip(history.snapshots, reached, strict=True) if there}
+    return {
+        snapshot.id for snapshot, there in zip(history.snapshots, reached, strict=True) if there
+    }
 
 
 def _parents(seen: HistorySeen, snapshot: SnapshotId) -> tuple[SnapshotId, ...]:
-    return next(one.parents for one in seen.snapshots if one.id == snapshot)
+    return next(node.parents for node in seen.snapshots if node.id == snapshot)
 
 
 def _ref(seen: HistorySeen, name: str) -> Ref:

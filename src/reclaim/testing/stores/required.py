@@ -38,17 +38,17 @@ from reclaim.stores.observation import Observation
 from reclaim.testing.stores.subject import Contract, Subject, failure_of
 
 LOCK_IS_FREE = SAFETY.lock_length + 2 * (SAFETY.request + SAFETY.clock_skew)
-"""So long after it was last renewed anyone can have a lock."""
+"""Time after its last renewal at which anyone can take a lock."""
 INTERRUPTIONS = 6
-"""How often a run is interrupted: it may have to begin a write again each time."""
+"""Interruptions of a run: it may have to restart a write each time."""
 
 
 class StoreContract(Contract):
     """The duties of every store."""
 
     def named(self, seen: Observation) -> set[SnapshotId]:
-        """The snapshots that have containers."""
-        return {found for addresses in seen.containers.values() for found in addresses}
+        """Return the snapshots with containers."""
+        return {snapshot for addresses in seen.containers.values() for snapshot in addresses}
 
     def held(self, subject: Subject, seen: Observation) -> list[str]:
         storage = subject.store.storage
@@ -88,19 +88,19 @@ class StoreContract(Contract):
             assert type(held) is subject.store.handle
 
     def test_describe_knows_what_may_go(self, subject: Subject) -> None:
-        found = subject.needs(subject.live())
+        needed = subject.needs(subject.live())
         format = subject.store.format
         _, place = subject.store.place("contract")
         outside = ["elsewhere/x", "", format.prefix.rstrip("/") + "-not/x"]
-        addresses = [*found, f"{place}plan.json", *outside]
-        told = format.describe(pa.array(addresses, pa.string())).to_pylist()
-        kinds = dict(zip(addresses, (row["kind"] for row in told), strict=True))
-        assert all(kinds[address] in format.order for address in found)
-        data = {kinds[address] for address, kind in found.items() if kind == "data"}
+        addresses = [*needed, f"{place}plan.json", *outside]
+        described = format.describe(pa.array(addresses, pa.string())).to_pylist()
+        kinds = dict(zip(addresses, (row["kind"] for row in described), strict=True))
+        assert all(kinds[address] in format.order for address in needed)
+        data = {kinds[address] for address, kind in needed.items() if kind == "data"}
         assert kinds[f"{place}plan.json"] not in data
         assert format.margins.keys() == set(format.order)
         assert format.reasons.keys() <= set(format.order)
-        assert format.guard_noun or not any(row["guard"] for row in told)
+        assert format.guard_noun or not any(row["guard"] for row in described)
         assert not {kinds[address] for address in outside} & set(format.order)
 
     def test_nothing_outside_is_the_stores(self, subject: Subject) -> None:
@@ -114,9 +114,9 @@ class StoreContract(Contract):
             raise AssertionError(f"{address!r} counts as inside")
 
     def test_containers_and_entries_are_complete(self, subject: Subject) -> None:
-        found = subject.live()
+        snapshot = subject.live()
         store, seen = subject.store, self.observed(subject)
-        named = live_containers(seen, [found])
+        named = live_containers(seen, [snapshot])
         assert store.format.reads <= set(store.format.order)
         expanded = pa.concat_tables(reading.expand(store.format, store.storage, named))
         assert expanded.schema.equals(CONTAINERS)
@@ -133,14 +133,14 @@ class StoreContract(Contract):
                 assert entries.column("path").null_count == entries.num_rows
                 assert self.kind_by_name(subject, container["address"]) == container["kind"]
             read |= dict.fromkeys(entries.column("address").to_pylist(), "data")
-        # What is taken by name need not be there.
+        # Containers taken by name may be missing.
         by_name = set(named.column("address").to_pylist()) if not store.format.reads else set()
-        needs = dict(subject.needs(found))
+        needs = dict(subject.needs(snapshot))
         assert read.items() >= needs.items()
         assert read.keys() - needs.keys() <= by_name
 
     def kind_of(self, subject: Subject, container: Mapping[str, Any]) -> str:
-        """The kind that a container is collected as."""
+        """Return the kind a container is collected as."""
         if container["kind"] in subject.store.format.order:
             return str(container["kind"])
         return self.kind_by_name(subject, container["address"])
@@ -168,7 +168,7 @@ class StoreContract(Contract):
         assert not [way for way, snapshot in ways.items() if snapshot not in live]
 
     def test_a_read_that_is_short_stops_a_run(self, subject: Subject) -> None:
-        """Snapshots are counted in another way than by reading them."""
+        """The number of snapshots is known from another source than reading them."""
         subject.live()
         subject.dead()
         if not subject.shorten():
@@ -186,8 +186,8 @@ class StoreContract(Contract):
             if staged is not None:
                 assert staged in held
             if uploading is not None:
-                told = subject.store.format.describe(pa.array([uploading])).to_pylist()
-                assert uploading in held or told[0]["guard"] in seen.open
+                described = subject.store.format.describe(pa.array([uploading])).to_pylist()
+                assert uploading in held or described[0]["guard"] in seen.open
 
     def test_a_mark_is_provisional(self, subject: Subject) -> None:
         dead = subject.dead()
@@ -241,7 +241,7 @@ class StoreContract(Contract):
             assert held.promote() == 0
 
     def test_who_writes_while_a_run_marks_loses_nothing(self, subject: Subject) -> None:
-        """A snapshot is made whenever the run is about to write to the storage, a few times."""
+        """A snapshot is made before several writes of the run."""
         dead, revived = subject.dead(), subject.dead()
         written: list[SnapshotId] = []
 
@@ -278,14 +278,14 @@ class StoreContract(Contract):
             held.lock.check()
             try:
                 with other.lock("second"):
-                    raise AssertionError("two have the lock")
+                    raise AssertionError("two runs hold the lock")
             except Conflict:
                 pass
         with other.lock("second"):
             pass
 
     def test_who_lost_the_lock_changes_nothing(self, subject: Subject) -> None:
-        """Whoever slept until another run took over finds out before it writes."""
+        """A run that slept until another run took over notices before it writes."""
         dead, late = subject.dead(), subject.dead()
         first, second = new_uid(), new_uid()
         with subject.store.lock(first) as held:
@@ -321,7 +321,7 @@ class StoreContract(Contract):
                 assert other.promote() == 1
 
     def test_what_reclaim_keeps_is_no_candidate(self, subject: Subject) -> None:
-        """Lock, leases, lists and digests: only what lies in the folders of runs may go."""
+        """Lock, leases, lists and digests: only objects in the folders of runs may be deleted."""
         store, live, dead = subject.store, subject.live(), subject.dead()
         if isinstance(store, HoldsLeases):
             store.take_lease(live, holder="contract", length=timedelta(hours=2))
@@ -334,7 +334,7 @@ class StoreContract(Contract):
             held.condemn({dead: "a rule"})
             below = store.storage.list(store.format.prefix.rstrip("/"))
             listed = {stored.address for stored in below}
-        own = [one for one in sorted(listed - objects) if not one.startswith(of_runs)]
+        own = [address for address in sorted(listed - objects) if not address.startswith(of_runs)]
         described = store.format.describe(pa.array(own, pa.string())).to_pylist()
         kinds = {row["kind"] for row in described}
         assert kinds.isdisjoint(store.format.order), dict(zip(own, described, strict=True))
@@ -359,7 +359,7 @@ class StoreContract(Contract):
         assert store.find_run(first) is None
         with store.lock(first) as held:
             run = RunRecord(first, "collect", Phase.STARTED, started, "somewhere")
-            # A run that was never started is not recorded as ended.
+            # A run that never started is not recorded as ended.
             held.finish(replace(run, phase=Phase.STOPPED))
             assert other.find_run(first) is None
             held.start(run)

@@ -1,4 +1,4 @@
-"""Whole runs over a store: rules, removal in every order, quarantine, and the way back."""
+"""Whole runs over a store: rules, removal in every order, quarantine and undo."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class RunContract(Contract):
         )
 
     def quarantine(self, subject: Subject, policy: Policy | None = None) -> str:
-        """Plan and apply, with a way back; returns the run."""
+        """Plan and apply with quarantine. Return the run."""
         return self.apply(subject, self.plan(subject, policy), MoveToQuarantine(WINDOW)).run
 
     def undo(
@@ -105,7 +105,7 @@ class RunContract(Contract):
         return set(plan_snapshots.read(subject.store.storage, part).dead)
 
     def check_dies(self, subject: Subject, plan: WrittenPlan, kind: str) -> None:
-        """An apply is cut off before it takes anything of a kind."""
+        """Check an apply interrupted before the first object of a kind."""
         dying = partial(self.apply, subject, plan, stop_at=f"sweep {kind}")
         error = failure_of(Exception, dying)
         assert isinstance(error.__cause__ or error, _Stopped)
@@ -130,7 +130,7 @@ class RunContract(Contract):
         assert self.plan(subject).document.candidates == 0
 
     def test_it_is_safe_to_die_before_each_kind(self, subject: Subject) -> None:
-        """The order of kinds: what is left by any crash is whole, or unreachable."""
+        """The order of kinds: snapshots left by any crash are complete or unreachable."""
         live = subject.live()
         stays = set(subject.needs(live))
         for kind in subject.store.format.order:
@@ -143,7 +143,7 @@ class RunContract(Contract):
             self.check_dies(subject, plan, kind)
             assert stays <= subject.objects()
             assert not subject.usable(dead)
-            # Whoever looks now can still plan, and whoever goes on comes to the end.
+            # A new plan is still possible, and repeating the run finishes it.
             subject.age()
             self.plan(subject)
             self.apply(subject, plan)
@@ -151,16 +151,18 @@ class RunContract(Contract):
             assert stays <= subject.objects()
 
     def test_what_is_left_out_stays_until_the_next_run(self, subject: Subject) -> None:
-        """An object of each kind is left out, of a snapshot that goes."""
+        """An object of each kind is left out, of a deleted snapshot."""
         live = subject.live()
         stays = set(subject.needs(live))
         for kind in subject.store.format.order:
             dead = subject.dead()
             subject.age()
             plan = self.plan(subject)
-            goes = {one: of for one, of in subject.needs(dead).items() if one not in stays}
+            goes = {
+                address: of for address, of in subject.needs(dead).items() if address not in stays
+            }
             there = goes.keys() & subject.objects()
-            left_out = sorted(one for one in there if goes[one] == kind)[:1]
+            left_out = sorted(address for address in there if goes[address] == kind)[:1]
             if not left_out:
                 self.apply(subject, plan)
                 continue
@@ -181,7 +183,7 @@ class RunContract(Contract):
         going = self.dead_by(subject, plan)
         assert going == {line[0]}
         goes, before = set(subject.needs(line[0])), subject.objects()
-        stays = {one for snapshot in line[1:] for one in subject.needs(snapshot)}
+        stays = {address for snapshot in line[1:] for address in subject.needs(snapshot)}
         done = self.apply(subject, plan)
         assert (done.unplanned, done.spared) == (0, 0)
         assert going.isdisjoint(subject.reached())
@@ -209,10 +211,10 @@ class RunContract(Contract):
         before = subject.objects()
         needs = before & set(subject.needs(dead))
         run = self.quarantine(subject)
-        aside = store.format.quarantine_path(run)
+        quarantine = store.format.quarantine_path(run)
         set_aside = {
-            store.format.prefix + one.address.removeprefix(aside)
-            for one in store.storage.list(aside.rstrip("/"))
+            store.format.prefix + stored.address.removeprefix(quarantine)
+            for stored in store.storage.list(quarantine.rstrip("/"))
         }
         assert before - subject.objects() == set_aside & before
         assert needs - set(subject.needs(live)) <= set_aside
@@ -223,17 +225,18 @@ class RunContract(Contract):
         assert not [kind for kind, addresses in seen.containers.items() if dead in addresses]
         steps: list[str] = []
         back = self.undo(subject, run, steps.append)
-        # By the journal of the run, which is where its record says.
+        # In the journal of the run, named by its record.
         assert "recall" in steps
         assert back.snapshots >= 1
         assert subject.objects() == before
         assert subject.usable(dead)
-        found = store.find_run(run)
-        assert found is not None
-        assert (found.phase, found.quarantine) == (Phase.UNDONE, None)
+        record = store.find_run(run)
+        assert record is not None
+        assert (record.phase, record.quarantine) == (Phase.UNDONE, None)
 
     def test_another_run_leaves_what_was_promised(self, subject: Subject) -> None:
-        """What a run took a snapshot of, and left for its age, is not for the next one."""
+        """Objects left by a run because of their age, of a snapshot it took, stay in the next
+        run."""
         self.require(subject, Quarantines)
         store = subject.store
         assert isinstance(store, Quarantines)
@@ -241,16 +244,16 @@ class RunContract(Contract):
         subject.age()
         dead = [old, subject.dead()]
         subject.wait(timedelta(minutes=1))
-        needs = {one: subject.objects() & set(subject.needs(one)) for one in dead}
+        needs = {snapshot: subject.objects() & set(subject.needs(snapshot)) for snapshot in dead}
         run = self.quarantine(subject)
-        promised = [one for one in dead if one in store.taken(run)]
+        promised = [snapshot for snapshot in dead if snapshot in store.taken(run)]
         assert old in promised
         subject.age()
         self.apply(subject, self.plan(subject))
         self.undo(subject, run)
-        for one in promised:
-            assert needs[one] <= subject.objects()
-            assert subject.usable(one)
+        for snapshot in promised:
+            assert needs[snapshot] <= subject.objects()
+            assert subject.usable(snapshot)
 
     def test_two_quarantines_are_apart(self, subject: Subject) -> None:
         self.require(subject, Quarantines)
@@ -261,27 +264,27 @@ class RunContract(Contract):
             subject.age()
             runs.append(self.quarantine(subject))
         folders = [store.format.quarantine_path(run).rstrip("/") for run in runs]
-        aside = [{one.address for one in store.storage.list(folder)} for folder in folders]
-        assert all(aside)
-        assert aside[0].isdisjoint(aside[1])
+        contents = [{stored.address for stored in store.storage.list(folder)} for folder in folders]
+        assert all(contents)
+        assert contents[0].isdisjoint(contents[1])
         self.undo(subject, runs[0])
         assert subject.usable(dead[0])
         assert not subject.usable(dead[1])
-        assert {one.address for one in store.storage.list(folders[1])} == aside[1]
+        assert {stored.address for stored in store.storage.list(folders[1])} == contents[1]
         self.undo(subject, runs[1])
         assert all(map(subject.usable, dead))
 
     def test_a_part_can_come_back_before_the_rest(self, subject: Subject) -> None:
-        """What is whole comes back, what is not waits, and all is as it was in the end."""
+        """Complete snapshots come back, incomplete ones wait, and in the end everything is back."""
         self.require(subject, Quarantines)
         store, (parent, child), dead = subject.store, subject.dead_pair(), subject.dead()
         subject.age()
-        parents = {one.id: one.parents for one in self.observed(subject).snapshots}
+        parents = {node.id: node.parents for node in self.observed(subject).snapshots}
         others = {*subject.needs(child), *subject.needs(dead)}
         before, own = subject.objects(), set(subject.needs(parent)) - others
         run = self.quarantine(subject)
-        aside = store.format.quarantine_path(run)
-        lost = aside + min(own & before).removeprefix(store.format.prefix)
+        quarantine = store.format.quarantine_path(run)
+        lost = quarantine + min(own & before).removeprefix(store.format.prefix)
         elsewhere = f"{store.format.prefix.rstrip('/')}-lost/object"
         storage = ObjectStorage.open(store.storage.url)
         size = storage.head(lost).size
@@ -289,15 +292,15 @@ class RunContract(Contract):
         failure_of(Partial, partial(self.undo, subject, run))
         assert subject.usable(dead)
         assert not subject.usable(parent)
-        found = store.find_run(run)
-        assert found is not None
-        assert found.quarantine
-        assert found.phase == Phase.UNDOING
+        record = store.find_run(run)
+        assert record is not None
+        assert record.quarantine
+        assert record.phase == Phase.UNDOING
         storage.move(elsewhere, lost, size=size)
         self.undo(subject, run)
         assert subject.objects() == before
         assert all(map(subject.usable, (parent, child, dead)))
-        assert {one.id: one.parents for one in self.observed(subject).snapshots} == parents
+        assert {node.id: node.parents for node in self.observed(subject).snapshots} == parents
 
     def test_an_undo_that_is_not_complete_goes_on(self, subject: Subject) -> None:
         """Snapshots may be back before the last object is; until then the run is not undone."""
@@ -311,9 +314,9 @@ class RunContract(Contract):
             assert isinstance(held, HeldQuarantine)
             held.begin()
             held.restore(run, list(store.taken(run)), complete=False)
-        found = store.find_run(run)
-        assert found is not None
-        assert found.phase != Phase.UNDONE
+        record = store.find_run(run)
+        assert record is not None
+        assert record.phase != Phase.UNDONE
         self.undo(subject, run)
         assert subject.objects() == before
         assert subject.usable(dead)
@@ -331,14 +334,15 @@ class RunContract(Contract):
         assert not list(store.storage.list(store.format.quarantine_path(run).rstrip("/")))
         assert not store.taken(run)
         with store.lock(new_uid()) as held:
-            # Nothing of it comes back with the next run that begins.
+            # Nothing of it comes back with the next run.
             held.begin()
         assert not subject.usable(dead)
         assert dead not in self.observed(subject).ids
         assert stays <= subject.objects()
 
     def test_what_a_run_left_condemned_is_promised_by_the_next(self, subject: Subject) -> None:
-        """One that nothing was deleted of comes back with the run that takes it over."""
+        """A condemned snapshot without deleted objects comes back with the run that takes it
+        over."""
         self.require(subject, Quarantines)
         subject.live()
         dead = subject.dead()
@@ -355,7 +359,8 @@ class RunContract(Contract):
         assert subject.usable(dead)
 
     def test_parents_of_promised_snapshots_stay(self, subject: HistorySubject) -> None:
-        """Another run deletes neither them nor what they need, for as long as an undo can come."""
+        """Another run deletes neither the parents nor their objects, as long as an undo is
+        possible."""
         self.require(subject, KeepsParents)
         parent = subject.line()[-1]
         dead = subject.dead()
@@ -372,9 +377,9 @@ class RunContract(Contract):
         assert subject.usable(parent)
 
     def test_an_edit_that_cannot_be_undone_leaves_time(self, subject: HistorySubject) -> None:
-        """Snapshots that came back unreachable are held until the window ends that was promised.
+        """Restored but unreachable snapshots are held until the end of the promised window.
 
-        Each of them: the library may cut what holds the others off.
+        Each of them: the library may cut the links to the others.
         """
         self.require(subject, ExpiresItself)
         store, line, dead = subject.store, subject.line(), subject.dead_pair()
@@ -384,13 +389,13 @@ class RunContract(Contract):
         sentence = store.irreversible()
         assert not sentence or sentence in plan.document.warnings
         returned = (*dead, *line[:2])
-        needs = {address for one in returned for address in subject.needs(one)}
+        needs = {address for snapshot in returned for address in subject.needs(snapshot)}
         run = self.apply(subject, plan, MoveToQuarantine(WINDOW)).run
         assert subject.reached().isdisjoint(returned)
         back = self.undo(subject, run)
         assert bool(back.left) == bool(sentence)
         assert sentence or set(line) <= subject.reached()
-        # So that the library has something to do once more.
+        # To give the library work again.
         subject.live()
         subject.wait(WINDOW - timedelta(hours=1))
         for policy in (aged, None):
@@ -401,7 +406,7 @@ class RunContract(Contract):
         assert all(map(subject.usable, returned))
 
     def test_a_library_that_is_missing_is_told(self, subject: LibrarySubject) -> None:
-        """Before anything is edited, and only to those who need it."""
+        """Before any edit, and only for callers that need the library."""
         self.require(subject, ExpiresItself)
         subject.line()
         aged = Policy(Rules(older_than=Duration.parse("15d")))
@@ -431,7 +436,7 @@ class RunContract(Contract):
         assert set(subject.needs_besides(line[-1])) <= subject.objects()
 
     def test_old_backups_go_on_request(self, subject: BackupSubject) -> None:
-        """None that the store's own log needs, now or when more is done to the store."""
+        """Except backups needed by the store's own log, now or after further operations."""
         self.require(subject, KeepsBackups)
         store = subject.store
         assert isinstance(store, KeepsBackups)
@@ -462,8 +467,10 @@ class RunContract(Contract):
         moved = needs - subject.objects()
         assert moved
         subject.name(dead)
-        aside = store.format.quarantine_path(run)
+        quarantine = store.format.quarantine_path(run)
         needed = store.needed(run, self.engine(subject))
-        assert {aside + one.removeprefix(store.format.prefix) for one in moved} <= set(needed)
+        assert {quarantine + address.removeprefix(store.format.prefix) for address in moved} <= set(
+            needed
+        )
         self.purge(subject)
         assert needs | set(subject.needs(live)) <= subject.objects()

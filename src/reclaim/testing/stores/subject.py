@@ -1,4 +1,4 @@
-"""Subjects: stores under test, with ways around the adapter."""
+"""Subjects: stores under test, with ways to bypass the adapter."""
 
 from __future__ import annotations
 
@@ -21,80 +21,81 @@ Failure = TypeVar("Failure", bound=Exception)
 
 
 class Subject(Protocol):
-    """A store under test, with ways around it."""
+    """A store under test, with ways to bypass it."""
 
     store: Store
 
     def another(self) -> Store:
-        """The same store, opened by someone else."""
+        """Open the same store as another user."""
         ...
 
     def interrupted(self, call: Callable[[], None]) -> Store:
-        """The same store, opened by somebody who is interrupted before each write to the storage.
+        """Open the same store, and call a function before each of its writes to the storage.
 
-        ``InterruptedStorage`` does that. Where a lease is written to a database, ``take_lease`` is
-        interrupted before it.
+        ``InterruptedStorage`` does this. If a lease is written to a database, the call comes before
+        ``take_lease``.
         """
         ...
 
     def objects(self) -> set[str]:
-        """Every object of the store that a collection may judge, listed in the storage itself."""
+        """Return every object a collection may judge, listed in the storage itself."""
         ...
 
     def live(self) -> SnapshotId:
-        """Make a snapshot that a ref names."""
+        """Make a snapshot named by a ref."""
         ...
 
     def live_otherwise(self) -> Mapping[str, SnapshotId]:
-        """Make a snapshot that is live in each other way that the store has, by the way's name.
+        """Make a live snapshot for each other kind of reference in the store, by name.
 
-        ``branch``: the tip of another branch than the default one. ``tag``: only a tag names it.
-        ``merge``: only the second parent of a merge leads to it. Empty if there is one way alone.
+        ``branch``: the tip of a branch other than the default. ``tag``: named only by a tag.
+        ``merge``: reachable only as the second parent of a merge. Empty if there is no other kind.
         """
         ...
 
     def dead(self) -> SnapshotId:
-        """Make a snapshot that nothing reaches any more."""
+        """Make an unreachable snapshot."""
         ...
 
     def dead_pair(self) -> tuple[SnapshotId, SnapshotId]:
-        """Make two snapshots that nothing reaches any more, the first the parent of the second and
-        ten days older. Each has an object that no other snapshot needs."""
+        """Make two unreachable snapshots, the first the parent of the second and ten days older.
+        Each has an object no other snapshot needs."""
         ...
 
     def needs(self, snapshot: SnapshotId) -> Mapping[str, str]:
-        """Every address that a snapshot needs, with the kind of a container and "data"."""
+        """Return every address a snapshot needs, with the kind of a container or "data"."""
         ...
 
     def swept(self, snapshot: SnapshotId) -> None:
-        """Remove the objects of a dead snapshot, where it is there as long as they are."""
+        """Remove the objects of a dead snapshot, if the snapshot exists as long as they do."""
         ...
 
     def usable(self, snapshot: SnapshotId) -> bool:
-        """Whether a ref can be made at a snapshot; it is taken back at once."""
+        """Return whether a ref can be made at a snapshot; the ref is removed at once."""
         ...
 
     def staged(self) -> str | None:
-        """Add something that is in no snapshot yet; its address, if the store has such things."""
+        """Add a staged object that is in no snapshot. Return its address, or None without
+        staging."""
         ...
 
     def uploading(self) -> str | None:
-        """Write bytes that nothing refers to yet, as a writer in the middle of its work."""
+        """Write unreferenced bytes, like a writer in the middle of its work."""
         ...
 
     def lose(self, snapshot: SnapshotId) -> None:
-        """Remove something from the storage that a snapshot cannot do without."""
+        """Remove an object from the storage without which a snapshot is unusable."""
         ...
 
     def shorten(self) -> bool:
-        """Take a snapshot out of what is read, and leave the number of snapshots as it was.
+        """Remove a snapshot from reads, without changing the number of snapshots.
 
-        False if nothing of the kind can happen to the store.
+        Return False if the store cannot have this fault.
         """
         ...
 
     def age(self) -> None:
-        """Let so much time pass that no margin protects what is there."""
+        """Let time pass until no margin protects existing objects."""
         ...
 
     def wait(self, time: timedelta) -> None:
@@ -103,10 +104,10 @@ class Subject(Protocol):
 
 
 class LeasingSubject(Subject, Protocol):
-    """For what every store must do with leases, whoever takes them."""
+    """For the duties of every store towards leases, whoever takes them."""
 
     def hold(self, snapshot: SnapshotId, length: timedelta) -> str:
-        """Take a lease on a snapshot as its users do; returns its id."""
+        """Take a lease on a snapshot as users do. Return its id."""
         ...
 
 
@@ -114,13 +115,13 @@ class HistorySubject(Subject, Protocol):
     """For ``EditsHistory`` and ``ExpiresItself``."""
 
     def line(self) -> Sequence[SnapshotId]:
-        """Make three snapshots on the default branch, ten days apart, the oldest first."""
+        """Make three snapshots on the default branch, ten days apart, oldest first."""
         ...
 
     def tag(self, name: str, snapshot: SnapshotId) -> None: ...
 
     def reached(self) -> set[SnapshotId]:
-        """The snapshots that refs reach, by the store's own library."""
+        """Return the snapshots reachable from refs, by the store's own library."""
         ...
 
 
@@ -128,7 +129,7 @@ class LibrarySubject(HistorySubject, Protocol):
     """For ``ExpiresItself``."""
 
     def without_library(self) -> AbstractContextManager[None]:
-        """As long as it is entered, the store's own library is not installed."""
+        """Make the store's own library unavailable in the block."""
         ...
 
 
@@ -136,7 +137,8 @@ class EditedSubject(HistorySubject, Protocol):
     """For ``NeedsMoreOnceEdited``."""
 
     def needs_besides(self, snapshot: SnapshotId) -> Collection[str]:
-        """The addresses that a snapshot needs beside its own objects, as its history is now."""
+        """Return the addresses a snapshot needs beside its own objects, with the current
+        history."""
         ...
 
 
@@ -144,23 +146,23 @@ class BackupSubject(Subject, Protocol):
     """For ``KeepsBackups``."""
 
     def backups(self) -> set[str]:
-        """The copies that the store keeps of what it replaced; none if it keeps none."""
+        """Return the store's backups of replaced objects, if any."""
         ...
 
     def operations(self) -> Sequence[object]:
-        """The operations on the store, as its own library tells them, newest first."""
+        """Return the operations on the store from its own library, newest first."""
         ...
 
 
 class NamingSubject(Subject, Protocol):
-    """For stores whose snapshots need others, or that may refer to what was set aside."""
+    """For stores whose snapshots need others, or can refer to quarantined objects."""
 
     def name(self, snapshot: SnapshotId) -> None:
-        """Make a ref at a snapshot, without asking anyone."""
+        """Make a ref at a snapshot, unconditionally."""
         ...
 
     def below(self, snapshot: SnapshotId) -> Collection[SnapshotId]:
-        """The other snapshots that a snapshot cannot be loaded without."""
+        """Return the other snapshots without which a snapshot cannot be loaded."""
         ...
 
 
@@ -168,11 +170,11 @@ class GuardedSubject(Subject, Protocol):
     """For ``KeepsGuards``."""
 
     def overdue(self) -> str:
-        """Leave a guard open whose owner is out of time; returns the guard."""
+        """Leave a guard open after its owner's time. Return the guard."""
         ...
 
     def stranger(self) -> str:
-        """Write an object below a guard that only the storage knows; returns the guard."""
+        """Write an object below a guard known only to the storage. Return the guard."""
         ...
 
 
@@ -180,16 +182,16 @@ class TakingSubject(Subject, Protocol):
     """For ``TakesReferenced``."""
 
     def referred(self) -> tuple[str, str]:
-        """Make a live snapshot with two objects; returns their addresses."""
+        """Make a live snapshot with two objects. Return their addresses."""
         ...
 
     def refer(self, address: str) -> None:
-        """Make another reference to such an object, as writers do, that is in no snapshot yet."""
+        """Make another reference to such an object as writers do, in no snapshot yet."""
         ...
 
 
 class InterruptedStorage(StorageWrapper):
-    """Storage in front of whose writes something else happens, which may write to it as well."""
+    """Storage that calls a function before its writes; the function may write to it, too."""
 
     def __init__(self, inner: Storage, call: Callable[[], None]) -> None:
         super().__init__(inner)
@@ -207,7 +209,7 @@ class InterruptedStorage(StorageWrapper):
 
 
 def failure_of(error: type[Failure], call: Callable[[], object]) -> Failure:
-    """The error that a call must fail with."""
+    """Return the error a call must fail with."""
     try:
         call()
     except error as failure:
@@ -216,7 +218,7 @@ def failure_of(error: type[Failure], call: Callable[[], object]) -> Failure:
 
 
 class Contract:
-    """The common part of the classes of the contract."""
+    """The common part of the contract classes."""
 
     def engine(
         self, subject: Subject, step: Callable[[str], None] = lambda _step: None
@@ -224,7 +226,7 @@ class Contract:
         return LocalEngine(self.opener(subject), clock=subject.store.clock, step=step)
 
     def opener(self, subject: Subject) -> Opener:
-        """Opens each URL as what it names: the plan of a run is in a folder of its own."""
+        """Return an opener for each URL: the plan of a run is in a folder of its own."""
         storage, clock = subject.store.storage, subject.store.clock
 
         def opened(url: str) -> Storage:

@@ -1,4 +1,4 @@
-"""The contract of stores in which rules can take what live snapshots refer to."""
+"""The contract of stores with rules for objects referenced by live snapshots."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TakingContract(Contract):
             assert claims.claim([(second, RULE)]) == 1
 
     def test_claims_are_dropped_for_what_needs_them(self, subject: TakingSubject) -> None:
-        """By name, and for what is staged."""
+        """By name, and for staged objects."""
         self.require(subject, TakesReferenced)
         first, second = subject.referred()
         with _taking(subject.store, new_uid()) as (_, claims):
@@ -72,7 +72,7 @@ class TakingContract(Contract):
             assert claims.drop_claims([first]) == 1
             assert self.claimed(subject, claims) == [second]
             subject.refer(first)
-            # A claim does not ask for what is staged; to drop them afterwards does.
+            # A claim does not check staged objects; dropping afterwards does.
             assert claims.claim([(first, RULE)]) == 2
             claims.close_claims()
             assert claims.drop_staged_claims() == 1
@@ -110,7 +110,7 @@ class TakingContract(Contract):
             failure_of(Conflict, lambda: claims.drop_claims([first]))
             failure_of(Gone, lambda: subject.refer(first))
         with _taking(subject.another(), new_uid()) as (_, claims):
-            # What another run took is not taken again.
+            # An object taken by another run is not taken again.
             assert claims.claim([(first, RULE), (second, RULE)]) == 1
             assert not claims.has_promoted()
             failure_of(Gone, lambda: subject.refer(first))
@@ -132,10 +132,10 @@ class TakingContract(Contract):
         assert self.expired(subject, store) == sorted([first, second])
         assert self.expired(subject, store, besides=run) == [second]
         assert self.expired(subject, store, of=run) == [first]
-        assert [store.count_expired(one) for one in (run, later, new_uid())] == [1, 1, 0]
+        assert [store.count_expired(run_id) for run_id in (run, later, new_uid())] == [1, 1, 0]
 
     def test_what_rules_took_can_be_let_go(self, subject: TakingSubject) -> None:
-        """Objects that are where they belong, and objects that no snapshot refers to any more."""
+        """Objects at their own addresses, and objects no snapshot refers to any more."""
         self.require(subject, TakesReferenced)
         store, (first, second) = subject.store, subject.referred()
         assert isinstance(store, TakesReferenced)
@@ -179,7 +179,7 @@ class TakingContract(Contract):
                 assert self.expired(subject, store) == [second]
 
     def test_what_an_edit_took_out_is_known(self, subject: HistorySubject) -> None:
-        """Rules leave what it has, for an undo of the edit."""
+        """Rules keep its objects, for an undo of the edit."""
         self.require(subject, TakesReferenced)
         store, line = subject.store, subject.line()
         assert isinstance(store, TakesReferenced)
@@ -190,14 +190,14 @@ class TakingContract(Contract):
             assert isinstance(held, EditsHistory)
             held.start(RunRecord(run, "collect", Phase.STARTED, store.clock.now()))
             seen = held.read_history()
-            above = next(one.parents for one in seen.snapshots if one.id == line[1])
+            above = next(node.parents for node in seen.snapshots if node.id == line[1])
             assert held.edit_history({line[2]: above}, (), seen)
             assert list(store.find_released(line)) == [line[1]]
             assert held.roll_back() == []
             assert list(store.find_released(line)) == []
 
     def promote(self, subject: TakingSubject, claims: HeldClaims, addresses: Sequence[str]) -> None:
-        """Let a run take objects, for good."""
+        """Let a run take objects permanently."""
         rules = _store_rules(subject.store)
         claims.claim([(address, RULE) for address in addresses])
         claims.close_claims()
@@ -205,14 +205,14 @@ class TakingContract(Contract):
         assert self.claimed(subject, claims) == sorted(addresses)
 
     def claimed(self, subject: Subject, claims: HeldClaims) -> list[str]:
-        """The addresses that a run has claimed."""
+        """Return the addresses claimed by a run."""
         storage, prefix = subject.store.storage, _folder(subject.store)
         return _addresses(subject.store, claims.write_claimed(storage, prefix))
 
     def expired(
         self, subject: Subject, store: TakesReferenced, *, besides: str = "", of: str = ""
     ) -> list[str]:
-        """The addresses that rules took."""
+        """Return the addresses taken by rules."""
         storage, prefix = subject.store.storage, _folder(subject.store)
         written = store.write_expired(storage, prefix, besides=besides, of=of)
         return _addresses(subject.store, written)
@@ -220,7 +220,7 @@ class TakingContract(Contract):
 
 @contextmanager
 def _taking(store: Store, run: str) -> Iterator[tuple[Held, HeldClaims]]:
-    """A run that has begun, and its claims."""
+    """Yield a started run, and its claims."""
     with store.lock(run) as held:
         held.begin()
         assert isinstance(held, HeldClaims)
@@ -229,7 +229,7 @@ def _taking(store: Store, run: str) -> Iterator[tuple[Held, HeldClaims]]:
 
 @contextmanager
 def _closed_claim(store: Store, address: str) -> Iterator[HeldClaims]:
-    """The claim of a new run to one address, which whoever comes now sees."""
+    """Yield the claim of a new run to an address, visible to everyone else."""
     with _taking(store, new_uid()) as (_, claims):
         claims.claim([(address, RULE)])
         claims.close_claims()
@@ -250,4 +250,4 @@ def _folder(store: Store) -> str:
 def _addresses(store: Store, written: AddressFiles) -> list[str]:
     tables = [hashed_files.read(store.storage, file, ["address"]) for file in written.files]
     assert tuple(table.num_rows for table in tables) == written.rows
-    return sorted(one for table in tables for one in table.column("address").to_pylist())
+    return sorted(address for table in tables for address in table.column("address").to_pylist())

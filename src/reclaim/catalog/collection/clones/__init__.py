@@ -1,1 +1,1 @@
-"""Copies of a database that work on the same storage, and how they are noticed."""
+"""Detection of database copies working on the same storage."""

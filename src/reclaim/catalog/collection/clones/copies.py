@@ -1,4 +1,4 @@
-"""Noticing copies of the database: the epoch and the home of the storage, for a run at work."""
+"""Detection of database copies during a run, by the epoch and the home of the storage."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from reclaim.run_record import ADOPT, Phase, RunRecord
 
 
 def check(workspace: Workspace) -> None:
-    """Refuse when a newer copy of the database has written, or another one is at home."""
+    """Refuse if a newer copy of the database has written, or another database is the home."""
     check_epoch(workspace)
     workspace.home.check()
 
 
 def check_epoch(workspace: Workspace) -> Collection[int]:
-    """Refuse when the storage has been written by a newer copy; returns older epochs."""
+    """Refuse if a newer copy has written to the storage; return older epochs."""
     return epochs.check_epoch(workspace.database, workspace.storage, workspace.repo_uid)
 
 
 def count_run(workspace: Workspace, run_id: str) -> None:
-    """Check epoch and home, and count one on, so that a clone of the database is noticed."""
+    """Check epoch and home, and count an epoch, so a clone of the database is detected."""
     older = check_epoch(workspace)
     workspace.home.claim()
     workspace.home.check()
@@ -35,16 +35,16 @@ def count_run(workspace: Workspace, run_id: str) -> None:
 
 
 def adopt(workspace: Workspace, run_id: str, unknown: Collection[str]) -> None:
-    """Register partitions that only the storage knows, as closed, and go on from its epoch.
+    """Register unknown partitions of the storage as closed, and continue from its epoch.
 
-    The database becomes the home of the storage. For a person who knows that it is the right one:
-    what it does not refer to in those partitions will be collected.
+    The database becomes the home of the storage. Only for operators certain that it is the right
+    database: objects in those partitions without a reference will be collected.
     """
 
     def register(connection: Connection) -> None:
         now = workspace.now()
         partitions.adopt(connection, workspace.repo_uid, unknown, now)
-        # With it: a checkpoint of before does not count any more.
+        # In the same transaction: older checkpoints become invalid.
         if records.find_run(connection, workspace.repo_uid, run_id) is None:
             run = RunRecord(run_id, ADOPT, Phase.DONE, from_micros(now), partitions=len(unknown))
             records.insert_run(connection, workspace, run)
@@ -57,11 +57,11 @@ def adopt(workspace: Workspace, run_id: str, unknown: Collection[str]) -> None:
 
 def _count(workspace: Workspace, run_id: str, older: Collection[int]) -> None:
     if workspace.deleted:
-        # Nobody counts on: nothing can be written there any more.
+        # No further epochs: nothing can be written there any more.
         return
-    # Two copies of the database may apply one plan: the writer's name tells them apart.
+    # Two copies of the database may apply the same plan; the writer's name distinguishes them.
     writer = f"{run_id}:{new_uid()}"
     epoch = workspace.database.transact(
         lambda connection: epochs.count_epoch(connection, workspace.repo_uid, writer)
     )
-    workspace.partitions.epochs.leave(workspace.repo_uid, epoch, writer, older)
+    workspace.partitions.epochs.write_marker(workspace.repo_uid, epoch, writer, older)

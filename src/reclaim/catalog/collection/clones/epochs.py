@@ -1,13 +1,13 @@
-"""Epochs: how a restored backup or a clone of the database is noticed.
+"""Epochs: detection of a restored backup or a clone of the database.
 
-Whatever writes into the storage counts an epoch: the opening and closing of a partition, each
-minute in which it is written, each commit, and each run. The count is in the database and in an
-object of the storage, and both name the writer. The database counts first, so a crash leaves it
-ahead of the storage, which is harmless. An epoch in the storage that this database has not
-counted was left by another copy of it.
+Every operation writing to the storage counts an epoch: opening and closing a partition, each minute
+of writing to it, each commit, and each run. The count is stored in the database and in a marker
+object in the storage, both with the name of the writer. The database counts first, so a crash
+leaves it ahead of the storage, which is harmless. A marker in the storage with an epoch unknown to
+this database was written by another copy.
 
-Several instances count at once, so an epoch may be left after a later one. Each instance removes
-what it left itself once it has left a later one, and an opening removes all that are older.
+Several instances count concurrently, so markers can be written out of order. Each instance removes
+its own marker after writing a later one, and opening a partition removes all older markers.
 """
 
 from __future__ import annotations
@@ -30,53 +30,56 @@ log = logging.getLogger(__name__)
 
 
 class Epochs:
-    """The epochs that one instance leaves in the storage."""
+    """Epoch markers an instance writes to the storage."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._lock = threading.Lock()
         self._newest: dict[str, int] = {}
 
-    def leave(self, repo_uid: str, epoch: int, writer: str, older: Collection[int] = ()) -> None:
-        """Leave an epoch that the database has counted; those before it are not needed any more."""
-        mine = addresses.epoch(repo_uid, epoch)
+    def write_marker(
+        self, repo_uid: str, epoch: int, writer: str, older: Collection[int] = ()
+    ) -> None:
+        """Write the marker of a counted epoch; earlier markers become obsolete."""
+        marker = addresses.epoch(repo_uid, epoch)
         try:
-            self._storage.put(mine, writer.encode(), create=True)
+            self._storage.put(marker, writer.encode(), create=True)
         except AlreadyExists:
-            # A request that was answered late may be our own.
-            if self._storage.get(mine) != writer.encode():
+            # Our own request may have succeeded without an answer.
+            if self._storage.get(marker) != writer.encode():
                 raise _ahead(repo_uid) from None
         with self._lock:
             before = self._newest.get(repo_uid, 0)
             self._newest[repo_uid] = max(before, epoch)
-        # Another thread may have left a later one first: then it is ours that is not needed.
+        # If another thread has already written a later marker, ours is obsolete.
         superseded = {number for number in older if number < epoch} | {min(before, epoch)}
         for number in sorted(superseded - {0}):
             try:
                 self._storage.delete(addresses.epoch(repo_uid, number))
             except ReclaimError as error:
-                # Harmless: the database knows who counted it, and the next opening removes it.
-                log.warning("epoch %s of %s was not removed: %s", number, repo_uid, error)
+                # Harmless: the database knows its writer, and opening a partition removes it.
+                log.warning("could not remove epoch %s of %s: %s", number, repo_uid, error)
 
 
 def check_epoch(database: Database, storage: Storage, repo_uid: str) -> Collection[int]:
-    """Refuse when the storage has epochs that this database has not counted; returns all of them.
+    """Refuse if the storage has epochs unknown to this database; return all of them.
 
-    The storage is read first: what it has then, the database must know afterwards. The newest is
-    not enough. A copy that has counted on would not see by it that the original did as well.
+    The storage is read first: the database must know afterwards every marker read. Comparing only
+    the newest is not enough, because a copy that has counted further would not detect that the
+    original has too.
     """
-    left = _left(storage, repo_uid)
+    markers = _left(storage, repo_uid)
     query = select(repositories.c.epoch, repositories.c.epoch_writer)
     with database.read() as connection:
         known = connection.execute(query.where(repositories.c.uid == repo_uid)).one()
-        counted = _counted(connection, repo_uid, set(left.values()), known.epoch)
+        counted = _counted(connection, repo_uid, set(markers.values()), known.epoch)
     counted[known.epoch_writer] = known.epoch
-    for epoch, writer in left.items():
+    for epoch, writer in markers.items():
         if epoch > counted.get(writer, 0) or (
             epoch == known.epoch and writer != known.epoch_writer
         ):
             raise _ahead(repo_uid)
-    return left.keys()
+    return markers.keys()
 
 
 def count_epoch(connection: Connection, repo_uid: str, writer: str) -> int:
@@ -94,26 +97,26 @@ def count_epoch(connection: Connection, repo_uid: str, writer: str) -> int:
 
 
 def adopt_epoch(database: Database, storage: Storage, repo_uid: str) -> Collection[int]:
-    """Accept the storage's epochs and go on from the newest of them; returns all of them."""
-    left = _left(storage, repo_uid)
+    """Accept the storage's epochs and continue from the newest; return all of them."""
+    markers = _left(storage, repo_uid)
 
     def work(connection: Connection) -> None:
-        newest = max(left)
+        newest = max(markers)
         connection.execute(
             update(repositories)
             .where(repositories.c.uid == repo_uid, repositories.c.epoch <= newest)
-            .values(epoch=newest, epoch_writer=left[newest])
+            .values(epoch=newest, epoch_writer=markers[newest])
         )
-        for epoch, writer in sorted(left.items()):
+        for epoch, writer in sorted(markers.items()):
             _note_writer(connection, repo_uid, writer, epoch)
 
-    if left:
+    if markers:
         database.transact(work)
-    return left.keys()
+    return markers.keys()
 
 
 def _note_writer(connection: Connection, repo_uid: str, writer: str, epoch: int) -> None:
-    """Note how far a writer has counted. The row of the repository is locked by an update."""
+    """Record the last epoch of a writer. The caller has locked the row of the repository."""
     row = update(epoch_writers).where(
         epoch_writers.c.repo_uid == repo_uid, epoch_writers.c.writer == writer
     )
@@ -125,12 +128,12 @@ def _note_writer(connection: Connection, repo_uid: str, writer: str, epoch: int)
 
 
 def left_writers(storage: Storage, repo_uid: str) -> frozenset[str]:
-    """The writers of the epochs that are in the storage."""
+    """Writers of the epoch markers in the storage."""
     return frozenset(_left(storage, repo_uid).values())
 
 
 def _left(storage: Storage, repo_uid: str) -> Mapping[int, str]:
-    """The epochs in the storage, and who left them."""
+    """Epoch markers in the storage, with their writers."""
     for _ in range(LOOKS):
         try:
             return {
@@ -139,16 +142,16 @@ def _left(storage: Storage, repo_uid: str) -> Mapping[int, str]:
                 if (epoch := _number(stored.address)) is not None
             }
         except NotFound:
-            # Removed since it was listed, by someone who has left a later one.
+            # Removed since the listing, by an instance with a later marker.
             continue
     raise StorageUnavailable(
-        f"the epochs of repository {repo_uid} changed each time that they were read",
-        hint="other instances commit all the time; run it again",
+        f"the epochs of repository {repo_uid} changed during every read",
+        hint="other instances are committing; run it again",
     )
 
 
 def _number(address: str) -> int | None:
-    """The epoch that an address names; None for what others left there, such as .DS_Store."""
+    """Epoch of an address; None for foreign files such as .DS_Store."""
     name = address.rsplit("/", 1)[-1]
     return int(name) if name.isascii() and name.isdigit() else None
 
@@ -156,7 +159,7 @@ def _number(address: str) -> int | None:
 def _counted(
     connection: Connection, repo_uid: str, writers: Collection[str], latest: int
 ) -> dict[str, int]:
-    """How far writers have counted; of those of an older version, only that they are known."""
+    """Last epochs of writers; for writers of older versions only that they are known."""
     counted: dict[str, int] = {}
     for table in (partitions, runs):
         query = select(table.c.id).where(table.c.repo_uid == repo_uid, table.c.id.in_(writers))
@@ -171,6 +174,6 @@ def _counted(
 def _ahead(repo_uid: str) -> StorageAhead:
     return StorageAhead(
         f"the storage of repository {repo_uid} has been written by a newer copy of this database",
-        hint="this database is a restored backup or a clone; use the newer one, or, if this is the "
-        f"right one, make it the home: `reclaim doctor --adopt-partitions {repo_uid}`",
+        hint="this database is a restored backup or a clone; use the newer database. If this is "
+        f"the right database, make it the home: `reclaim doctor --adopt-partitions {repo_uid}`",
     )

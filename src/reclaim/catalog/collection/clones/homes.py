@@ -1,8 +1,9 @@
-"""The home of a storage: the one database whose collectors may delete there.
+"""Home of a storage: the only database whose collectors may delete there.
 
-It is registered in the storage, beside the marker of the root, by the identity of the database,
-which a copy does not have. Only collectors ask for it: what a copy does not know of, such as a tag
-that the original gave to a dead commit, leaves no other trace. Reading and writing go on anywhere.
+The home is registered in the storage, next to the marker of the root, by the identity of the
+database, which a copy does not share. Only collectors check it: changes unknown to a copy, such as
+a tag created in the original on a dead commit, leave no other trace. Reading and writing work from
+any copy.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from reclaim.errors import AlreadyExists, AnotherDatabase, NotFound
 from reclaim.storage import Storage
 
 REGISTERED = "home_registered"
-"""The key of the row that says that the storage names a home."""
+"""Key of the row recording that the storage names a home."""
 
 
 class Home:
-    """The registration of one opened catalog's database with its storage."""
+    """Registration of an opened catalog's database with its storage."""
 
     def __init__(self, database: Database, storage: Storage, uid: str, *, registered: bool) -> None:
         self._database = database
@@ -33,41 +34,41 @@ class Home:
         self._registered = registered
 
     def identity(self) -> Identity | None:
-        """The identity of this database; None where it cannot be asked for."""
+        """Identity of this database; None if it is not available."""
         return identify(self._database)
 
     def check(self) -> None:
-        """Refuse unless this database is the one that the storage names.
+        """Refuse unless this database is the registered home.
 
-        Where nothing was registered yet, or PostgreSQL may not be asked who it is, there is nothing
-        to compare. The file of SQLite can always be asked, if it is where it was opened.
+        Without a registration, or without permission to read the identity of PostgreSQL, there is
+        nothing to compare. A SQLite file always has an identity, unless it was moved while open.
         """
         registered = self._read()
         identity = self.identity()
         if identity is None and self._database.is_sqlite:
-            raise self._refusal("has a home, and the file of this database is not where it was")
+            raise self._refusal("has a home, but the file of this database was moved or deleted")
         if registered is None:
             if self._registered:
-                raise self._refusal("does not say any more which database is its home")
+                raise self._refusal("has lost the registration of its home")
             return
         if identity is not None and not same(identity, registered):
             raise self._refusal("has another database as its home, of which this one is a copy")
 
     def require(self) -> None:
-        """The same, and refuse also where nobody can tell, or nothing was registered yet.
+        """Like ``check``, but also refuse if the identity or the registration is missing.
 
-        For what deletes by itself: who collects is asked for it, and registers first.
+        Used before automatic deletion; an explicit run registers first.
         """
         if self.identity() is None:
-            raise self._refusal("has a home, and who this database is cannot be asked for")
+            raise self._refusal("has a home, but the identity of this database is not available")
         if self._read() is None:
-            raise self._refusal("does not say yet which database is its home")
+            raise self._refusal("has no registered home yet")
         self.check()
 
     def claim(self) -> None:
-        """Register this database, unless one is: of an older version no catalog has a home.
+        """Register this database if no home exists: catalogs of older versions have none.
 
-        Another may have been quicker, so who is about to collect checks afterwards.
+        Another database may have been faster, so a collector checks afterwards.
         """
         if self._registered:
             return
@@ -79,11 +80,11 @@ class Home:
         self._database.transact(self._note)
 
     def register(self) -> None:
-        """Make this database the home of the storage, whatever was."""
+        """Make this database the home of the storage, replacing any other."""
         self._database.transact(self.register_in)
 
     def register_in(self, connection: Connection) -> None:
-        """The same, in a transaction."""
+        """Register within a transaction."""
         identity = self.identity()
         if identity is not None:
             self._storage.put(HOME, self._encoded(identity))
@@ -109,9 +110,7 @@ class Home:
         except NotFound:
             return None
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise self._refusal("does not say in a readable way which database is its home") from (
-                error
-            )
+            raise self._refusal("has an unreadable registration of its home") from (error)
         if uid != self._uid:
             raise self._refusal("names a database of another catalog as its home")
         return facts
@@ -120,6 +119,6 @@ class Home:
         return AnotherDatabase(
             f"the storage {self._storage.url} {reason}; {self._database.name} may not collect "
             "there",
-            hint="collect with the original database; if this one is the right one, because it "
-            "was moved or restored, make it the home: `reclaim doctor --adopt-partitions REPO`",
+            hint="collect with the original database; if this database is the right one, because "
+            "it was moved or restored, make it the home: `reclaim doctor --adopt-partitions REPO`",
         )

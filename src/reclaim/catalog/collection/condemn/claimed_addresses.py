@@ -1,25 +1,25 @@
-"""Claims of a run to addresses that live commits refer to, from the first to the end.
+"""Claims of a run to addresses referenced by live commits.
 
-Why an address that anything unmatched refers to is never taken, whoever writes meanwhile:
+Why an address with any unmatched reference is never deleted, despite concurrent writers:
 
-1. *Claim.* The run enters each address that it would take, provisionally and in small batches.
-   Whoever is about to stage another entry for the same bytes looks for a claim, and is refused.
-2. *Close.* It excludes, for a moment, all who make references (``reference_lock``). Whoever began
-   before that has ended: its entry or commit is there to be read. Whoever begins later sees every
-   claim. So from here on no staged entry for a claimed address can appear.
-3. *Confirm.* It reads all refs, leases, staged entries and upload tokens, in one snapshot, and
-   drops each claim to an address that one of them needs.
-4. *Promote.* It excludes them once more, and compares: no ref and no lease may name a commit that
-   it did not name in that read. Then one row changes, and all claims are final at once. If
-   something is new, nothing changes, and the run confirms again.
+1. *Claim.* The run enters each address to delete, provisionally and in small batches. Staging
+   another entry for the same bytes checks for claims and is refused.
+2. *Close.* The run briefly takes the reference lock exclusively (``reference_lock``). Writers that
+   began earlier have ended: their entries and commits can be read. Writers that begin later see
+   every claim. From here on no staged entry for a claimed address can appear.
+3. *Confirm.* The run reads all refs, leases, staged entries and upload tokens in a single
+   snapshot, and drops each claim to an address needed by any of them.
+4. *Promote.* The run takes the lock again and compares: no ref and no lease may name a commit it
+   did not name in this read. Then a single row changes and makes all claims final. If there is
+   anything new, nothing changes and the run confirms again.
 
-A commit that lands later carries on what its parents have, which was judged, and what was staged,
-which is not claimed. A ref that is made later reaches entries that read as gone, like any other.
+A commit landing later contains entries of its parents, which were judged, and staged entries, which
+are not claimed. A ref created later reaches entries that read as gone, like any other ref.
 
-Until the promotion everything can be taken back, by one change of the same row. Afterwards only an
-undo takes it back, which has brought the bytes back before; and of a run that nobody will finish,
-what is found where it belongs (``release_at_home``). What is swept is read from here: an
-address without a claim, or of a claim that is not promoted, cannot be in the list.
+Until promotion, everything can be reverted by a single change of the same row. Afterwards only an
+undo releases claims, after restoring the bytes. For a run that will never be finished, addresses
+still at their original location are released (``release_at_home``). The sweep reads its addresses
+from here: an address without a promoted claim cannot be in the list.
 """
 
 from __future__ import annotations
@@ -60,18 +60,18 @@ from reclaim.model import Lease, Ref, RefKind
 from reclaim.storage import Storage, hashed_files
 
 BATCH = 1_000
-"""Addresses in one transaction: on SQLite all other writers wait for it."""
+"""Addresses per transaction: on SQLite all other writers wait for it."""
 PART = 50_000
-"""Addresses in a file."""
+"""Addresses per file."""
 
 CLAIMED = pa.schema([pa.field("address", pa.string(), nullable=False)])
 
 
 def claim(workspace: Workspace, lock: RepositoryLock, going: Iterable[tuple[str, str]]) -> int:
-    """Claim addresses provisionally, each with its rule; returns how many are this run's.
+    """Claim addresses provisionally, each with its rule; return the number claimed by this run.
 
-    One that another claim has, or that the ledger has condemned, is left out: its bytes are taken,
-    or are about to be.
+    Addresses claimed by another run or condemned in the ledger are skipped: their bytes are
+    deleted, or about to be.
     """
     inside = f"{places.repository(workspace.repo_uid)}branches/"
     workspace.database.transact(lambda connection: _open(connection, workspace, lock))
@@ -80,7 +80,7 @@ def claim(workspace: Workspace, lock: RepositoryLock, going: Iterable[tuple[str,
         for address, _ in batch:
             if not address.startswith(inside):
                 raise OwnedAddress(
-                    f"{address!r} lies outside {inside}; no rule takes anything there",
+                    f"{address!r} is outside {inside}; no rule deletes anything there",
                     hint="plan it again",
                 )
         lock.assure(connection)
@@ -108,7 +108,7 @@ def _open(connection: Connection, workspace: Workspace, lock: RepositoryLock) ->
 
 
 def _insert(connection: Connection, run_id: str, rows: Sequence[tuple[str, str]]) -> None:
-    # As one value, in the drivers' own words: to bind each would take the time.
+    # A single JSON value in driver-level SQL: binding each value would be slow.
     body = json.dumps(rows, ensure_ascii=False)
     names = "claimed_addresses (address, rule, run_id)"
     if connection.dialect.name == "sqlite":
@@ -133,7 +133,7 @@ def _condemned(connection: Connection, addresses: Collection[str]) -> set[str]:
 
 
 def close(workspace: Workspace, lock: RepositoryLock) -> None:
-    """Wait for all who may be making a reference without having seen the claims."""
+    """Wait for all writers that may be creating a reference without having seen the claims."""
 
     def work(connection: Connection) -> None:
         lock.assure(connection)
@@ -143,7 +143,7 @@ def close(workspace: Workspace, lock: RepositoryLock) -> None:
 
 
 def drop(workspace: Workspace, lock: RepositoryLock, needed: Iterable[str]) -> int:
-    """Drop the run's claims to some addresses, which may be referred to again; returns how many."""
+    """Drop the run's claims to addresses, so they can be referenced again; return their number."""
 
     def work(connection: Connection, batch: list[str]) -> int:
         lock.assure(connection)
@@ -154,15 +154,15 @@ def drop(workspace: Workspace, lock: RepositoryLock, needed: Iterable[str]) -> i
 
 
 def _remove(connection: Connection, run_id: str, addresses: Collection[str]) -> int:
-    mine = claimed_addresses.c.run_id == run_id
+    own_claims = claimed_addresses.c.run_id == run_id
     several = among(connection, claimed_addresses.c.address, addresses)
-    return connection.execute(delete(claimed_addresses).where(mine, several)).rowcount
+    return connection.execute(delete(claimed_addresses).where(own_claims, several)).rowcount
 
 
 def drop_staged(workspace: Workspace, lock: RepositoryLock) -> int:
-    """Drop the run's claims to addresses that staged entries or upload tokens have.
+    """Drop the run's claims to addresses of staged entries or upload tokens.
 
-    Once claims are closed none can be added, so that this holds for good.
+    Once claims are closed no such reference can be added, so this stays true.
     """
     staged = (
         select(staged_entries.c.address)
@@ -180,10 +180,10 @@ def drop_staged(workspace: Workspace, lock: RepositoryLock) -> int:
     needed: list[str] = []
     with workspace.database.read() as connection:
         for query in (staged, pending):
-            mine = select(claimed_addresses.c.address).where(
+            claimed = select(claimed_addresses.c.address).where(
                 claimed_addresses.c.run_id == lock.run_id, claimed_addresses.c.address.in_(query)
             )
-            needed += connection.execute(mine).scalars()
+            needed += connection.execute(claimed).scalars()
     return drop(workspace, lock, needed)
 
 
@@ -196,11 +196,11 @@ def promote(
     rules: str | None,
     protect: Collection[str] = (),
 ) -> bool:
-    """Make all claims of a run final, if nothing names a commit that did not in the last read.
+    """Make all claims of a run final if no new commit is named since the last read.
 
-    False, with nothing done, if something does. ``rules`` is the document that the plan was made
-    by; a plan by other rules is refused. ``protect`` are the globs of the last read: one more, and
-    nothing is done either.
+    Returns False and changes nothing otherwise. ``rules`` is the document used for the plan; a plan
+    under other rules is refused. ``protect`` are the globs of the last read: if there are more,
+    nothing is changed either.
     """
 
     def work(connection: Connection) -> bool:
@@ -224,9 +224,9 @@ def _is_more_named(
     refs: Collection[Ref],
     leases: Collection[Lease],
 ) -> bool:
-    """Whether a branch, a tag or a lease names a commit that it did not name in a read.
+    """Whether a branch, a tag or a lease names a commit it did not name in a read.
 
-    What is not there any more holds less, and makes no difference.
+    Deleted names hold fewer commits and make no difference.
     """
     uid = workspace.repo_uid
     seen = {(ref.kind, ref.name, str(ref.snapshot)) for ref in refs}
@@ -242,7 +242,7 @@ def _is_more_named(
 
 
 def _check_rules(connection: Connection, repo_uid: str, rules: str | None) -> None:
-    # Whoever stores rules locks the same row.
+    # Storing rules locks the same row.
     query = select(lifecycle_policies.c.document).where(lifecycle_policies.c.repo_uid == repo_uid)
     if connection.execute(query).scalar() != rules:
         raise PlanRefused(
@@ -252,33 +252,37 @@ def _check_rules(connection: Connection, repo_uid: str, rules: str | None) -> No
 
 
 def release_all(connection: Connection, repo_uid: str, *, besides: str) -> bool:
-    """Take back every claim that is not promoted; returns whether there are void ones to remove.
+    """Release every unpromoted claim; return whether void claims remain to be removed.
 
-    For the holder of the lock, to whom all of them are left over. Promoted claims of other runs
-    than ``besides`` that took nothing go at once.
+    Only for the holder of the lock, for which all unpromoted claims are leftovers. Empty promoted
+    claims of runs other than ``besides`` are removed at once.
     """
-    mine = claims.c.repo_uid == repo_uid
+    own_claims = claims.c.repo_uid == repo_uid
     connection.execute(
         update(claims)
-        .where(mine, claims.c.state == ClaimState.PROVISIONAL)
+        .where(own_claims, claims.c.state == ClaimState.PROVISIONAL)
         .values(state=ClaimState.RELEASED)
     )
     _remove_empty(connection, repo_uid, besides)
-    void = select(claims.c.run_id).where(mine, claims.c.state == ClaimState.RELEASED)
+    void = select(claims.c.run_id).where(own_claims, claims.c.state == ClaimState.RELEASED)
     return connection.execute(void.limit(1)).first() is not None
 
 
 def release_undone(connection: Connection, run_id: str) -> bool:
-    """Let go of a run's claims, in the transaction in which its undo is finished; returns whether
-    it had any. They are void from then on, and ``remove_released`` removes them."""
+    """Release a run's claims, in the transaction completing its undo; return whether it had any.
+
+    The claims are void afterwards; ``remove_released`` removes them.
+    """
     return _set_state(connection, run_id, ClaimState.RELEASED)
 
 
 def release_at_home(
     workspace: Workspace, lock: RepositoryLock, run_id: str, addresses: Iterable[str]
 ) -> int:
-    """Let go of those addresses of a promoted claim whose bytes are where they belong; returns how
-    many. For a run that nobody will finish: the others stay claimed."""
+    """Release the addresses of a promoted claim with bytes at their original location.
+
+    Returns their number. For a run that will never be finished: other addresses stay claimed.
+    """
 
     def work(connection: Connection, batch: list[str]) -> int:
         lock.assure(connection)
@@ -288,7 +292,7 @@ def release_at_home(
 
 
 def remove_released(workspace: Workspace, lock: RepositoryLock) -> int:
-    """Remove the rows of claims that are void; returns how many addresses they had."""
+    """Remove the rows of void claims; return the number of addresses."""
     query = select(claims.c.run_id).where(
         claims.c.repo_uid == workspace.repo_uid, claims.c.state == ClaimState.RELEASED
     )
@@ -309,14 +313,14 @@ def remove_released(workspace: Workspace, lock: RepositoryLock) -> int:
 
 
 def _end(connection: Connection, *, lock: RepositoryLock, run_id: str) -> None:
-    """Remove a void claim of which no address is left."""
+    """Remove a void claim without remaining addresses."""
     lock.assure(connection)
     void = claims.c.state == ClaimState.RELEASED
     connection.execute(delete(claims).where(claims.c.run_id == run_id, void))
 
 
 def is_any_left(connection: Connection, repo_uid: str) -> bool:
-    """Whether there is a claim that is not promoted: of a run at work, or left by one that died."""
+    """Whether an unpromoted claim exists, of an active or a dead run."""
     query = select(claims.c.run_id).where(
         claims.c.repo_uid == repo_uid, claims.c.state != ClaimState.PROMOTED
     )
@@ -330,7 +334,7 @@ def is_promoted(workspace: Workspace, run_id: str) -> bool:
 
 
 def promoted_runs(workspace: Workspace) -> Sequence[str]:
-    """The runs whose claims are final."""
+    """Runs with final claims."""
     query = select(claims.c.run_id).where(
         claims.c.repo_uid == workspace.repo_uid, claims.c.state == ClaimState.PROMOTED
     )
@@ -339,7 +343,7 @@ def promoted_runs(workspace: Workspace) -> Sequence[str]:
 
 
 def promoted_since(connection: Connection, repo_uid: str, start: datetime) -> Sequence[str]:
-    """The runs that have promoted claims which they made since some time."""
+    """Runs with promoted claims made since a given time."""
     query = select(claims.c.run_id).where(
         claims.c.repo_uid == repo_uid,
         claims.c.state == ClaimState.PROMOTED,
@@ -350,9 +354,9 @@ def promoted_since(connection: Connection, repo_uid: str, start: datetime) -> Se
 
 
 def forget(workspace: Workspace, lock: RepositoryLock, addresses: Iterable[str]) -> int:
-    """Remove addresses of other runs' claims, to which nothing refers any more; returns how many.
+    """Remove addresses without any reference from other runs' claims; return their number.
 
-    A claim of which none is left goes when the next run begins.
+    An empty claim is removed when the next run begins.
     """
 
     def work(connection: Connection, batch: list[str]) -> int:
@@ -365,7 +369,7 @@ def forget(workspace: Workspace, lock: RepositoryLock, addresses: Iterable[str])
 
 
 def _remove_empty(connection: Connection, repo_uid: str, besides: str) -> None:
-    """Remove claims of other runs that took nothing, or of which all is forgotten."""
+    """Remove claims of other runs without any remaining address."""
     left = exists().where(claimed_addresses.c.run_id == claims.c.run_id)
     connection.execute(
         delete(claims).where(
@@ -378,7 +382,7 @@ def _remove_empty(connection: Connection, repo_uid: str, besides: str) -> None:
 
 
 def count(workspace: Workspace, run_id: str) -> int:
-    """How many addresses a run has claimed."""
+    """Number of addresses claimed by a run."""
     query = select(func.count()).where(claimed_addresses.c.run_id == run_id)
     with workspace.database.read() as connection:
         return connection.execute(query).scalar_one()
@@ -387,14 +391,17 @@ def count(workspace: Workspace, run_id: str) -> int:
 def write_claimed(
     workspace: Workspace, run_id: str, destination: Storage, prefix: str
 ) -> Mapping[str, int]:
-    """Write the addresses that a run has claimed to files; returns how many each of these has."""
+    """Write the addresses claimed by a run to files; return the number of addresses per file."""
     return _write(_pages(workspace, ClaimState, [run_id]), destination, prefix)
 
 
 def write_expired(
     workspace: Workspace, destination: Storage, prefix: str, *, besides: str = "", of: str = ""
 ) -> Mapping[str, int]:
-    """The same for the addresses of all promoted claims: of one run alone, or of all but one."""
+    """Write the addresses of promoted claims, of a single run or of all but one.
+
+    Returns the number of addresses per file.
+    """
     promoted = [
         run_id for run_id in promoted_runs(workspace) if run_id != besides and of in ("", run_id)
     ]
@@ -413,7 +420,7 @@ def _write(pages: Iterator[Sequence[str]], destination: Storage, prefix: str) ->
 def _pages(
     workspace: Workspace, states: Iterable[ClaimState], runs: Iterable[str]
 ) -> Iterator[Sequence[str]]:
-    """Claimed addresses, in pages that are each read by themselves."""
+    """Yield claimed addresses in pages, each read separately."""
     for run_id in runs:
         last = ""
         while True:
@@ -443,15 +450,15 @@ def _state(connection: Connection, run_id: str) -> str | None:
 
 
 def _check_provisional(connection: Connection, run_id: str) -> None:
-    """Fail unless the run's claims are its own to decide on; nobody changes that meanwhile."""
+    """Fail unless the run's claims are still provisional; they are locked meanwhile."""
     query = select(claims.c.state).where(claims.c.run_id == run_id)
     if connection.execute(query.with_for_update(read=True)).scalar() != ClaimState.PROVISIONAL:
         raise Conflict(
-            f"the claims of run {run_id} were taken back, or are final already",
+            f"the claims of run {run_id} were released or are already final",
             hint="nothing was deleted; apply it again",
         )
 
 
 def _set_state(connection: Connection, run_id: str, state: ClaimState) -> bool:
-    mine = update(claims).where(claims.c.run_id == run_id)
-    return bool(connection.execute(mine.values(state=state)).rowcount)
+    statement = update(claims).where(claims.c.run_id == run_id)
+    return bool(connection.execute(statement.values(state=state)).rowcount)

@@ -1,8 +1,8 @@
-"""Condemning: making it impossible to refer to commits that will be collected.
+"""Condemning: new references to commits to be collected become impossible.
 
-Whoever names a commit locks its row and checks that it is live; marking updates the same row. So
-of a mark and a reference, one always sees the other. A mark is provisional and carries its run's
-id until the run promotes it, and then it is terminal.
+Creating a reference locks the commit's row and checks that it is live; marking updates the same
+row. Either the mark or the reference always sees the other. A mark is provisional and carries the
+id of its run until the run promotes it; afterwards it is final.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from reclaim.clock import MICROSECOND, to_micros
 from reclaim.model import SnapshotId
 
 BATCH = 1_000
-# Its parents stay: by them a merge finds where two lines of history met.
+# The parents stay: a merge needs them to find merge bases.
 _REDUCED = {
     "state": CommitState.COLLECTED,
     "metarange": "",
@@ -41,9 +41,9 @@ _REDUCED = {
 
 
 def mark(workspace: Workspace, lock: RepositoryLock, rules: Mapping[SnapshotId, str]) -> int:
-    """Mark commits provisionally, with a rule each; returns how many were marked.
+    """Mark commits provisionally, each with a rule; return the number of marked commits.
 
-    One that a ref or a valid lease names directly is left alone: it came back to life.
+    Commits named directly by a ref or a valid lease are skipped: they are live again.
     """
     done = 0
     for batch in batches(sorted(rules.items()), BATCH):
@@ -68,7 +68,7 @@ def _mark(
         .with_for_update()
     )
     locked = set(connection.execute(query).scalars())
-    # Asked in later statements: whoever named one of these before we had the lock is seen.
+    # Later statements see every reference created before the lock was taken.
     now = to_micros(workspace.database.now(connection, workspace.clock))
     for column, valid in (
         (branches.c.head, branches.c.repo_uid == repo_uid),
@@ -89,15 +89,15 @@ def _mark(
 
 
 def release(workspace: Workspace, lock: RepositoryLock, ids: Collection[str]) -> None:
-    """Take a run's provisional marks off commits that are live after all."""
+    """Remove a run's provisional marks from commits that are live after all."""
     for batch in batches(sorted(ids), BATCH):
 
         def work(connection: Connection, batch: list[str] = batch) -> None:
             lock.assure(connection)
-            mine = among(connection, commits.c.id, batch)
+            in_batch = among(connection, commits.c.id, batch)
             connection.execute(
                 update(commits)
-                .where(commits.c.repo_uid == workspace.repo_uid, mine)
+                .where(commits.c.repo_uid == workspace.repo_uid, in_batch)
                 .where(commits.c.state == CommitState.PROVISIONAL, commits.c.run_id == lock.run_id)
                 .values(state=CommitState.LIVE, run_id=None, rule=None)
             )
@@ -106,7 +106,7 @@ def release(workspace: Workspace, lock: RepositoryLock, ids: Collection[str]) ->
 
 
 def release_all(workspace: Workspace, lock: RepositoryLock) -> int:
-    """Take every provisional mark off; for the holder of the lock, to whom they are left over."""
+    """Remove every provisional mark. Only for the holder of the lock: all marks are leftovers."""
 
     def work(connection: Connection) -> int:
         lock.assure(connection)
@@ -116,7 +116,7 @@ def release_all(workspace: Workspace, lock: RepositoryLock) -> int:
 
 
 def release_marks(connection: Connection, repo_uid: str) -> int:
-    """The same, in a transaction of the holder of the lock."""
+    """Remove every provisional mark, in a transaction of the holder of the lock."""
     return connection.execute(
         update(commits)
         .where(commits.c.repo_uid == repo_uid, commits.c.state == CommitState.PROVISIONAL)
@@ -125,9 +125,9 @@ def release_marks(connection: Connection, repo_uid: str) -> int:
 
 
 def promote(workspace: Workspace, lock: RepositoryLock) -> int:
-    """Make a run's marks terminal, all at once; returns how many there were.
+    """Make a run's marks final, all at once; return their number.
 
-    One by one, a crash could leave a condemned commit with a child that the next run releases.
+    One by one, a crash could leave a condemned commit with a child released by the next run.
     """
 
     def work(connection: Connection) -> int:
@@ -147,14 +147,14 @@ def collect(
     lock: RepositoryLock,
     ids: Collection[str],
     *,
-    but_of: Collection[str] = (),
+    exclude_runs: Collection[str] = (),
 ) -> int:
-    """Reduce condemned commits to what tells their readers why they are gone."""
-    return _condemned(workspace, lock, ids, _REDUCED, but_of)
+    """Reduce condemned commits to the reason why they are gone."""
+    return _condemned(workspace, lock, ids, _REDUCED, exclude_runs)
 
 
-def set_aside(workspace: Workspace, lock: RepositoryLock, ids: Collection[str]) -> int:
-    """Note of commits that this run condemned, or took over, that it set their objects aside."""
+def mark_quarantined(workspace: Workspace, lock: RepositoryLock, ids: Collection[str]) -> int:
+    """Mark commits condemned by this run as quarantined."""
     done = 0
     for batch in batches(sorted(ids), BATCH):
 
@@ -172,13 +172,13 @@ def set_aside(workspace: Workspace, lock: RepositoryLock, ids: Collection[str]) 
     return done
 
 
-def left_condemned(workspace: Workspace, but_of: Collection[str]) -> dict[str, str]:
-    """The metaranges of commits that are condemned, by other runs than some."""
+def list_condemned(workspace: Workspace, exclude_runs: Collection[str]) -> dict[str, str]:
+    """Metaranges of condemned commits, except of some runs."""
     with workspace.database.read() as connection:
         query = select(commits.c.id, commits.c.metarange).where(
             commits.c.repo_uid == workspace.repo_uid,
             commits.c.state == CommitState.CONDEMNED,
-            ~among(connection, commits.c.run_id, but_of),
+            ~among(connection, commits.c.run_id, exclude_runs),
         )
         return {row.id: row.metarange for row in connection.execute(query)}
 
@@ -188,14 +188,14 @@ def take_over(
     lock: RepositoryLock,
     ids: Collection[str],
     *,
-    but_of: Collection[str] = (),
+    exclude_runs: Collection[str] = (),
 ) -> int:
-    """Count condemned commits as condemned by this run, whose undo brings them back."""
-    return _condemned(workspace, lock, ids, {"run_id": lock.run_id}, but_of)
+    """Attribute condemned commits to this run, whose undo then restores them."""
+    return _condemned(workspace, lock, ids, {"run_id": lock.run_id}, exclude_runs)
 
 
 def forget(workspace: Workspace, lock: RepositoryLock, run_id: str) -> int:
-    """Reduce the commits whose objects a run had set aside, which are deleted by now."""
+    """Reduce the quarantined commits of a run after their objects are purged."""
 
     def work(connection: Connection) -> int:
         lock.assure(connection)
@@ -214,9 +214,9 @@ def _condemned(
     lock: RepositoryLock,
     ids: Collection[str],
     values: Mapping[str, Any],
-    but_of: Collection[str] = (),
+    exclude_runs: Collection[str] = (),
 ) -> int:
-    """Change condemned commits, in batches, but not those that some runs have condemned."""
+    """Change condemned commits in batches, except commits condemned by some runs."""
     done = 0
     for batch in batches(sorted(ids), BATCH):
 
@@ -227,7 +227,7 @@ def _condemned(
                 .where(commits.c.repo_uid == workspace.repo_uid)
                 .where(among(connection, commits.c.id, batch))
                 .where(commits.c.state == CommitState.CONDEMNED)
-                .where(~among(connection, commits.c.run_id, but_of))
+                .where(~among(connection, commits.c.run_id, exclude_runs))
                 .values(**values)
             ).rowcount
 
@@ -236,10 +236,10 @@ def _condemned(
 
 
 def close_overdue(workspace: Workspace) -> int:
-    """Close the partitions whose owners are overdue, for good; returns how many.
+    """Close overdue partitions for good; return their number.
 
-    Not those of commits in flight: in a copy of the database that was made meanwhile, nothing
-    else tells that such a commit has landed.
+    Excludes partitions of commits in progress: a copy of the database made meanwhile has no other
+    evidence that such a commit has landed.
     """
 
     def work(connection: Connection) -> int:
@@ -267,7 +267,7 @@ def set_state(
     run_id: str | None,
     rule: str | None,
 ) -> None:
-    """Give commits a state, with the run and the rule that made it so."""
+    """Set the state of commits, with the responsible run and rule."""
     connection.execute(
         update(commits)
         .where(commits.c.repo_uid == repo_uid, among(connection, commits.c.id, ids))

@@ -1,7 +1,7 @@
-"""Leftovers of a run that died: its provisional marks and claims, and its edit of the history.
+"""Leftovers of a dead run: its provisional marks and claims, and its edit of the history.
 
-Whoever comes next takes all of it back. It is left over when the run that made it does not hold the
-lock; while somebody holds it, it is that run's own affair.
+The next holder of the lock reverts all of them. They are leftovers if their run does not hold the
+lock; while a run holds the lock, they are its own work.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from reclaim.ids import new_uid
 
 
 def release(workspace: Workspace) -> int:
-    """Take back what is left over, if there is any and the lock is free; returns how many marks."""
+    """Revert leftovers, if any, when the lock is free; return the number of marks."""
     if not _any(workspace):
         return 0
     try:
-        # Only its holder knows that nobody makes a mark meanwhile.
+        # Only the holder can be sure that no marks are made meanwhile.
         with locks.hold(workspace, new_uid()) as lock:
             return release_under(workspace, lock)
     except Conflict:
@@ -31,7 +31,7 @@ def release(workspace: Workspace) -> int:
 
 
 def release_under(workspace: Workspace, lock: RepositoryLock) -> int:
-    """The same for the holder of the lock, to whom all that others made is left over."""
+    """Revert everything other runs left over, as the holder of the lock."""
     uid = workspace.repo_uid
 
     def work(connection: Connection) -> tuple[int, bool]:

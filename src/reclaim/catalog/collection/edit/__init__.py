@@ -1,1 +1,1 @@
-"""Edits of the history in place, and their roll-back before a run has promoted."""
+"""Edits of the history in place, and their rollback before a run has promoted."""

@@ -1,4 +1,4 @@
-"""Whether a history is still the one that a decision was made on."""
+"""Check that a history has not changed since a decision on it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
     from reclaim.catalog.collection.edit.history_edit import HistoryRead
 
 LONGEST_LINE = 1_000
-"""How many commits a branch may have got since its history was read."""
+"""Maximum number of commits added to a branch since its history was read."""
 
 
 def version(connection: Connection, repo_uid: str) -> int:
-    """A number that grows with each edit of the history, and each that is taken back."""
+    """Version of the history, incremented by each edit and each rollback."""
     query = select(repositories.c.history_version).where(repositories.c.uid == repo_uid)
     return int(connection.execute(query).scalar_one())
 
 
 def is_as_read(connection: Connection, repo_uid: str, read: HistoryRead) -> bool:
-    """Whether a decision on what was read still holds; no ref can be made or moved meanwhile.
+    """Whether a decision on a read history still holds; refs are locked meanwhile.
 
-    Nobody edited the history since, and no ref is new or has moved. One that went needs no rule any
-    more. Plain commits on top of a branch do not matter: they reach nothing that it did not reach,
-    and with them no rule keeps more of what is below.
+    The history must not have been edited, and no ref may be new or have moved. Deleted refs need no
+    rule any more. Plain commits on top of a branch do not matter: they reach no additional older
+    commits, and no rule keeps more of the older commits because of them.
     """
     refs.check_repository(connection, repo_uid, lock=True)
     if version(connection, repo_uid) != read.version:
@@ -52,7 +52,7 @@ def is_as_read(connection: Connection, repo_uid: str, read: HistoryRead) -> bool
 
 
 def _stands_on(connection: Connection, repo_uid: str, head: str, tip: str | None) -> bool:
-    """Whether a head is a tip, or a line of commits with one parent each leads down to it."""
+    """Whether a head is a tip, or a line of single-parent commits leads from it to the tip."""
     for _ in range(LONGEST_LINE):
         if tip is None or head == tip:
             break

@@ -1,8 +1,8 @@
-"""Editing history in place: new parents for commits, refs that go. The way back is ``undoing``.
+"""Edits of the history in place: new parents of commits, deleted refs. ``undoing`` reverts them.
 
-An edit is decided on one read of the history and made in one transaction, if the history is still
-the one that was read: nobody edited it since, and no ref is new or has moved, but for plain commits
-on top of a branch. Contents, ids and times of commits never change.
+An edit is decided on a single read of the history and made in a single transaction, if the history
+has not changed since: no other edit, and no new or moved ref except for plain commits on top of a
+branch. Contents, ids and times of commits never change.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from reclaim.model import Lease, Ref, RefKind, Snapshot, SnapshotId
 
 BATCH = 5_000
 MESSAGE_LENGTH = 1_000
-"""How much of a message is read with a history, in characters."""
+"""Number of characters of a message read with a history."""
 Parents = tuple[SnapshotId, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryRead:
-    """Input of an edit: all commits and refs, from one snapshot of the database.
+    """Input of an edit: all commits and refs, from a single database snapshot.
 
     ``busy`` names the branches with staged changes or pending uploads; ``editor`` is a run whose
-    edit is part of what was read and may still be taken back. The ``version`` grows with each edit.
-    ``expected`` is how many commits the database counted, and how many of them name a metarange.
+    edit is part of this history and may still be reverted. The ``version`` grows with each edit.
+    ``expected`` is the number of commits counted by the database, and of those with a metarange.
     """
 
     snapshots: tuple[Snapshot, ...]
@@ -62,7 +62,7 @@ class HistoryRead:
     version: int
     editor: str | None
     returned: tuple[Lease, ...] = ()
-    """The valid leases of undos, on commits of the history."""
+    """Valid leases of undos on commits of the history."""
 
     @property
     def count(self) -> int:
@@ -71,7 +71,7 @@ class HistoryRead:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEdit:
-    """Commits that get other parents (old and new), and refs that go."""
+    """Commits with new parents (old and new), and refs to delete."""
 
     reparent: Mapping[SnapshotId, tuple[Parents, Parents]]
     delete_refs: Sequence[Ref] = ()
@@ -80,15 +80,15 @@ class HistoryEdit:
     def of(
         cls, read: HistoryRead, reparent: Mapping[SnapshotId, Parents], delete_refs: Sequence[Ref]
     ) -> HistoryEdit:
-        """New parents for commits of a history that was read."""
-        parents = {one.id: one.parents for one in read.snapshots if one.id in reparent}
-        return cls({one: (parents[one], new) for one, new in reparent.items()}, delete_refs)
+        """Create an edit with new parents for commits of a history."""
+        parents = {commit.id: commit.parents for commit in read.snapshots if commit.id in reparent}
+        return cls({child: (parents[child], new) for child, new in reparent.items()}, delete_refs)
 
 
 def read_history(
     workspace: Workspace, default_branch: str, *, messages: bool = False
 ) -> HistoryRead:
-    """All commits that are not condemned, and what names them, in one snapshot."""
+    """Read all commits that are not condemned, with their refs, in a single snapshot."""
     with workspace.database.read() as connection:
         refs.check_repository(connection, workspace.repo_uid)
         return history(connection, workspace, default_branch, messages=messages)
@@ -97,7 +97,7 @@ def read_history(
 def history(
     connection: Connection, workspace: Workspace, default_branch: str, *, messages: bool = False
 ) -> HistoryRead:
-    """The history as one snapshot of the database has it; with messages if they are asked for."""
+    """Read the history from a database snapshot, optionally with messages."""
     uid = workspace.repo_uid
     now = workspace.database.now(connection, workspace.clock)
     message = func.substr(commit_rows.c.message, 1, MESSAGE_LENGTH) if messages else literal("")
@@ -148,13 +148,13 @@ def _returned(
 
 
 def _count(connection: Connection, repo_uid: str) -> tuple[int, int]:
-    """How many commits stand and how many of them name a metarange, without reading one.
+    """Count the commits of the history and those with a metarange, without reading them.
 
-    What is not part of the history is listed here, so that a mistake in what is would be seen.
+    Excluded states are listed explicitly, so an error in the included states is detected.
     """
-    over = (CommitState.CONDEMNED, CommitState.QUARANTINED, CommitState.COLLECTED)
+    excluded = (CommitState.CONDEMNED, CommitState.QUARANTINED, CommitState.COLLECTED)
     query = select(func.count(), func.count(func.nullif(commit_rows.c.metarange, ""))).where(
-        commit_rows.c.repo_uid == repo_uid, commit_rows.c.state.not_in(over)
+        commit_rows.c.repo_uid == repo_uid, commit_rows.c.state.not_in(excluded)
     )
     standing, with_metarange = connection.execute(query).one()
     return standing, with_metarange
@@ -163,7 +163,7 @@ def _count(connection: Connection, repo_uid: str) -> tuple[int, int]:
 def edit_history(
     connection: Connection, workspace: Workspace, run_id: str, edit: HistoryEdit
 ) -> None:
-    """Apply an edit in a run's transaction; what is in place already counts as done."""
+    """Apply an edit in a run's transaction; parts already in place count as done."""
     uid = workspace.repo_uid
     refs.check_repository(connection, uid, lock=True)
     for batch in batches(edit.reparent.items(), BATCH):
@@ -177,9 +177,9 @@ def edit_history(
 def edit_under(
     workspace: Workspace, lock: RepositoryLock, edit: HistoryEdit, read: HistoryRead
 ) -> bool:
-    """Apply the edit of the run that holds the lock, whole.
+    """Apply the complete edit of the run that holds the lock.
 
-    False, with nothing done, if the history is not the one that was read any more.
+    Returns False and changes nothing if the history has changed since it was read.
     """
 
     def work(connection: Connection) -> bool:
@@ -205,21 +205,21 @@ def _reparent(
         .order_by(commit_rows.c.id)
         .with_for_update()
     )
-    found = {row.id: row for row in connection.execute(query)}
+    by_id = {row.id: row for row in connection.execute(query)}
     for commit_id, (old, new) in batch.items():
-        row = found.get(commit_id)
+        row = by_id.get(commit_id)
         parents = tuple(json.loads(row.parents)) if row is not None else None
         if parents == new:
             continue
         if row is None or row.state != CommitState.LIVE or parents != old:
             raise TransactionFailed(
                 f"the parents of commit {commit_id} changed since this was planned",
-                hint="plan it again",
+                hint="make a new plan",
                 commit=commit_id,
             )
         commits.hold(connection, repo_uid, new)
         set_parents(connection, repo_uid, commit_id, new, marked=True)
-        # One that could not be taken back may have come back by other ways.
+        # A commit with an earlier edit of this run may have been restored by other means.
         note_edit(connection, run_id, commit_id, old=old, new=new, was_marked=row.marked)
 
 
@@ -232,7 +232,7 @@ def note_edit(
     new: Parents,
     was_marked: bool,
 ) -> None:
-    """Record that a run gave a commit other parents, so that it can be taken back."""
+    """Record a run's change of a commit's parents for its undo."""
     connection.execute(
         delete(run_edits).where(run_edits.c.run_id == run_id, run_edits.c.commit_id == commit_id)
     )
@@ -252,7 +252,7 @@ def _delete_ref(connection: Connection, repo_uid: str, run_id: str, ref: Ref) ->
         run_refs.c.run_id == run_id, run_refs.c.kind == ref.kind.value, run_refs.c.name == ref.name
     )
     if connection.execute(deleted).first() is not None:
-        # This run has done it before: a ref of that name is one that somebody made since.
+        # Already deleted by this run: a ref of this name was created since.
         return
     if ref.kind is RefKind.TAG:
         query = select(tags.c.commit_id).where(tags.c.repo_uid == repo_uid, tags.c.name == ref.name)
@@ -260,8 +260,8 @@ def _delete_ref(connection: Connection, repo_uid: str, run_id: str, ref: Ref) ->
         query = select(branches.c.head).where(
             branches.c.repo_uid == repo_uid, branches.c.name == ref.name
         )
-    found = connection.execute(query.with_for_update()).scalar()
-    if found is None:
+    head = connection.execute(query.with_for_update()).scalar()
+    if head is None:
         return
     if ref.kind is RefKind.BRANCH:
         view = tokens.lock_branch(connection, repo_uid, ref.name)
@@ -269,11 +269,11 @@ def _delete_ref(connection: Connection, repo_uid: str, run_id: str, ref: Ref) ->
         if ref.default or _busy(connection, repo_uid, ref.name):
             raise Conflict(
                 f"the branch {ref.name} has uncommitted changes or uploads, or is the default",
-                hint="plan it again; such a branch is never deleted",
+                hint="make a new plan; such branches are never deleted",
             )
-    if found != ref.snapshot:
+    if head != ref.snapshot:
         raise TransactionFailed(
-            f"the {ref.kind} {ref.name} moved since this was planned", hint="plan it again"
+            f"the {ref.kind} {ref.name} moved since this was planned", hint="make a new plan"
         )
     if ref.kind is RefKind.TAG:
         connection.execute(delete(tags).where(tags.c.repo_uid == repo_uid, tags.c.name == ref.name))
@@ -295,7 +295,7 @@ def set_parents(
     *,
     marked: bool,
 ) -> None:
-    """Give a commit other parents."""
+    """Set the parents of a commit."""
     connection.execute(
         update(commit_rows)
         .where(commit_rows.c.repo_uid == repo_uid, commit_rows.c.id == commit_id)
@@ -304,7 +304,7 @@ def set_parents(
 
 
 def bump(connection: Connection, repo_uid: str) -> None:
-    """Let readers of several pages notice that the history was edited."""
+    """Increment the history version, so readers of several pages detect the edit."""
     connection.execute(
         update(repositories)
         .where(repositories.c.uid == repo_uid)
@@ -313,15 +313,15 @@ def bump(connection: Connection, repo_uid: str) -> None:
 
 
 def _busy(connection: Connection, repo_uid: str, branch: str | None = None) -> frozenset[str]:
-    """The branches that have staged changes or pending uploads."""
-    mine = branches.c.repo_uid == repo_uid
+    """Return the branches with staged changes or pending uploads."""
+    selected = branches.c.repo_uid == repo_uid
     if branch is not None:
-        mine &= branches.c.name == branch
+        selected &= branches.c.name == branch
     staged = select(staged_entries.c.path).where(staged_entries.c.token_id == staging_tokens.c.id)
     changed = (
         select(branches.c.name)
         .join(staging_tokens, staging_tokens.c.branch_uid == branches.c.uid)
-        .where(mine)
+        .where(selected)
         .where(
             (staging_tokens.c.state == TokenState.SEALED)
             | ((staging_tokens.c.state == TokenState.OPEN) & exists(staged))
@@ -330,7 +330,7 @@ def _busy(connection: Connection, repo_uid: str, branch: str | None = None) -> f
     pending = (
         select(branches.c.name)
         .join(upload_tokens, upload_tokens.c.branch_uid == branches.c.uid)
-        .where(mine, upload_tokens.c.state == UploadState.PENDING)
+        .where(selected, upload_tokens.c.state == UploadState.PENDING)
     )
     return frozenset(
         name for query in (changed, pending) for name in connection.execute(query).scalars()

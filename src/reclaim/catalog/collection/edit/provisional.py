@@ -1,7 +1,7 @@
-"""Provisional edits of the history: those of runs that have not promoted anything.
+"""Provisional edits of the history, by runs that have not promoted anything.
 
-Until a run promotes, its edit may be taken back, by itself or by whoever has the lock next. So
-nobody decides on top of such an edit: what it hides may be part of the history again.
+Until a run promotes, its edit may be reverted, by the run itself or by the next holder of the lock.
+No decision is made on such an edit: the commits it hides may return to the history.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TAKEN = (CommitState.CONDEMNED, CommitState.QUARANTINED)
 
 
 def has_condemned(connection: Connection, repo_uid: str, run_id: str) -> bool:
-    """Whether a run has condemned some commit that did not come back."""
+    """Whether a run has condemned a commit that was not restored."""
     condemned = select(commit_rows.c.id).where(
         commit_rows.c.repo_uid == repo_uid,
         commit_rows.c.run_id == run_id,
@@ -27,9 +27,9 @@ def has_condemned(connection: Connection, repo_uid: str, run_id: str) -> bool:
 
 
 def find_editors(connection: Connection, repo_uid: str) -> list[RunRecord]:
-    """The runs that edited history and are at work, or died, before they promoted anything.
+    """Return the active or dead runs that edited the history without promoting anything.
 
-    The newest first.
+    Newest first.
     """
     edited = [exists().where(table.c.run_id == runs.c.id) for table in (run_edits, run_refs)]
     query = (

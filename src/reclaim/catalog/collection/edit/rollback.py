@@ -1,8 +1,8 @@
-"""Rolling back: the edit of a run that never promoted anything did not happen.
+"""Rollback of the edits of runs that never promoted anything.
 
-A run edits history long before it makes its marks terminal. What the edit lets go is collected by
-others, and nothing of it is promised; so the edit is as provisional as the marks. A run that stops
-takes it back itself; one that died is rolled back by whoever has the lock next.
+A run edits the history long before it makes its marks final. Other runs collect the commits it
+releases, and none of them is promised, so the edit is as provisional as the marks. A stopping run
+reverts it itself; the edit of a dead run is rolled back by the next holder of the lock.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from reclaim.errors import NotFound
 
 
 def roll_back(workspace: Workspace, lock: RepositoryLock, run_id: str) -> Sequence[str] | None:
-    """Take the edit of a run back that condemned nothing; returns what had to be left.
+    """Revert the edit of a run that condemned nothing; return the parts left in place.
 
-    What was left stays recorded, for ``undo``. None if the run condemned something: then its edit
-    stands.
+    Those parts stay recorded for ``undo``. Returns None if the run condemned a commit: then its
+    edit stays.
     """
 
     def work(connection: Connection) -> Sequence[str] | None:
@@ -36,15 +36,15 @@ def roll_back(workspace: Workspace, lock: RepositoryLock, run_id: str) -> Sequen
             return None
         return _roll_back(connection, workspace, run_id)
 
-    # A commit that is marked cannot be a parent again.
+    # A marked commit cannot become a parent again.
     commit_states.release_all(workspace, lock)
     return workspace.database.transact(work)
 
 
 def roll_back_left_over(workspace: Workspace, lock: RepositoryLock) -> int:
-    """Take back the edits of runs that died before they promoted anything; returns how many.
+    """Revert the edits of dead runs that promoted nothing; return the number of runs.
 
-    The run that holds the lock goes on with its own. Marks must be off: a commit that is marked
+    The run holding the lock keeps its own edit. All marks must be removed before: a marked commit
     cannot be a parent.
     """
 
@@ -57,9 +57,9 @@ def roll_back_left_over(workspace: Workspace, lock: RepositoryLock) -> int:
         try:
             refs.check_repository(connection, workspace.repo_uid, lock=True)
         except NotFound:
-            # Nothing of a deleted repository is needed any more.
+            # A deleted repository needs no rollback.
             return 0
-        # The newest first: an edit is taken back only from what the run itself left.
+        # Newest first: an edit is only reverted where it is unchanged.
         for run in left_over:
             left = _roll_back(connection, workspace, run.id)
             records.save_run(connection, workspace.repo_uid, run.rolled_back(tuple(left)))

@@ -1,1 +1,1 @@
-"""The roots of a repository, as a collector observes them."""
+"""Roots of a repository, as read by a collector."""

@@ -1,9 +1,9 @@
-"""Observing: all roots of a repository, read in one snapshot of the database.
+"""Reading of all roots of a repository in a single database snapshot.
 
-Every byte that could become referenced lies in an open partition or has a pending upload; every
-byte that is referenced is so from a commit or from a staged entry. All four are read here at
-once. It is also the export for executors, who never see the database: staged and pending addresses,
-of which there may be many millions, are streamed to files in bounded batches.
+Every byte that may become referenced is in an open partition or has a pending upload; every
+referenced byte is referenced by a commit or by a staged entry. All four are read together here.
+This is also the export for executors, which never access the database: staged and pending
+addresses, possibly many millions, are streamed to files in bounded batches.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ from reclaim.safety import SAFETY
 from reclaim.storage import Storage, hashed_files
 
 LONGEST_MARGIN = max(SAFETY.objects, SAFETY.work, SAFETY.upload_length)
-AWAY = (CommitState.QUARANTINED, CommitState.COLLECTED)
-"""Commits of which nothing is where it was."""
+NOT_IN_PLACE = (CommitState.QUARANTINED, CommitState.COLLECTED)
+"""States of commits whose objects are not at their original location."""
 
 STAGED, PENDING, PROTECTED = "staged", "pending", "protected"
 HELD = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),
-        # STAGED: its bytes are there; PENDING: they may be yet to come; PROTECTED: by a setting.
+        # STAGED: uploaded; PENDING: possibly not uploaded yet; PROTECTED: by a setting.
         pa.field("held_by", pa.string(), nullable=False),
     ]
 )
-"""The addresses that something else than a commit needs."""
+"""Addresses needed by anything other than a commit."""
 
 BATCH = 50_000
-"""How many rows are in memory at a time, and in a file."""
+"""Number of rows in memory at a time, and in a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """The roots that keep bytes alive, as of one instant.
+    """Roots that keep bytes alive at a point in time.
 
-    ``metaranges`` has every commit whose bytes may still be there, condemned ones included;
-    ``overdue`` are open partitions whose owners have not renewed them. Those of them that a
-    commit in flight writes into stay among the ``open``, and are ``in_flight``. The ``files``,
-    named from the prefix on, are of the shape ``HELD`` and read with ``hashed_files``.
+    ``metaranges`` has every commit whose bytes may still exist, including condemned commits.
+    ``overdue`` are open partitions not renewed by their owners in time. Overdue partitions of a
+    commit in progress stay ``open`` and are listed in ``in_flight``. The ``files``, named relative
+    to the prefix, have the schema ``HELD`` and are read with ``hashed_files``.
     """
 
     history: HistoryRead
@@ -80,16 +80,17 @@ class Roots:
     in_flight: frozenset[str]
     files: tuple[str, ...]
     held: int
-    """How many staged and pending addresses the files hold."""
+    """Number of staged and pending addresses in the files."""
     paths: tuple[str, ...]
-    """Files of the shape ``STAGED_PATHS``: under which path objects were staged; for a plan."""
+    """Files with the schema ``STAGED_PATHS``: paths of staged objects, for a plan."""
     final: frozenset[str]
-    """Closed partitions into which nobody can write any more; see ``final_partitions``."""
+    """Closed partitions that accept no more writes; see ``final_partitions``."""
     protect: tuple[str, ...]
     """Globs of the repository's setting."""
     protected: tuple[str, ...]
-    """Files of the shape ``STAGED_PATHS``: paths that these globs match; for a plan. Who deletes
-    has their addresses among those that are held."""
+    """Files with the schema ``STAGED_PATHS``: paths matching these globs, for a plan. For a
+    deletion their addresses are among the held addresses.
+    """
     read_at: datetime
 
 
@@ -102,23 +103,23 @@ def observe(
     settled: bool = False,
     protecting: bool = True,
 ) -> Roots:
-    """Read all roots; staged and pending addresses go to Parquet files below ``prefix``.
+    """Read all roots; write staged and pending addresses to Parquet files below ``prefix``.
 
-    A plan may count partitions and upload tokens that are out of time as ended. Whoever deletes
-    asks with ``settled``: then only those count that condemning has ended, because the owner of
-    another one may still make a reference. The setting ``protect`` of a repository that was deleted
-    counts no more: then nothing is ``protecting``.
+    A plan may treat partitions and upload tokens past their time as ended. Before a deletion, use
+    ``settled``: then only closed partitions and expired uploads release protection, because the
+    owner of another may still create a reference. The setting ``protect`` of a deleted repository
+    no longer applies: pass ``protecting=False``.
     """
     uid = workspace.repo_uid
     files: list[str] = []
     held = 0
     with workspace.database.read() as connection:
-        # A plan shows them; who deletes does not need them.
+        # Messages are shown in plans and not needed for a deletion.
         history = history_edit.history(connection, workspace, default_branch, messages=not settled)
         now = history.read_at
         rows = connection.execute(
             select(commits.c.id, commits.c.metarange, commits.c.state).where(
-                commits.c.repo_uid == uid, commits.c.state.not_in(AWAY)
+                commits.c.repo_uid == uid, commits.c.state.not_in(NOT_IN_PLACE)
             )
         ).all()
         ended_at = None if settled else to_micros(now)
@@ -169,10 +170,10 @@ def observe(
 
 
 def valid_leases(connection: Connection, repo_uid: str, now: datetime) -> tuple[Lease, ...]:
-    """The leases that are valid, but for those on commits that a run has condemned for good.
+    """Return the valid leases, except on commits condemned for good.
 
-    A lease and a mark exclude each other, so such a lease had lapsed, and is valid again only
-    because a clock went back. A lease on a commit that never was is left in: it is an error.
+    A lease and a mark exclude each other, so such a lease had lapsed and is valid again only
+    because a clock went back. A lease on a commit that never existed is included: it is an error.
     """
     query = (
         select(lease_rows.c.id)
@@ -194,7 +195,7 @@ def valid_leases(connection: Connection, repo_uid: str, now: datetime) -> tuple[
 
 
 def staged(workspace: Workspace) -> Iterator[Mapping[str, Any]]:
-    """The staged entries of objects that lie in the repository, with what is known of them."""
+    """Yield the staged entries of objects in the repository, with their metadata."""
     columns = ("path", "address", "size", "checksum")
     query = _staged(workspace.repo_uid, *(staged_entries.c[name] for name in columns))
     with workspace.database.read() as connection:
@@ -217,8 +218,8 @@ def _staged(repo_uid: str, *columns: ColumnElement[Any]) -> Select[Any]:
 
 def _held(connection: Connection, repo_uid: str, now: int | None) -> Iterator[pa.Table]:
     staged = _staged(repo_uid, staged_entries.c.address)
-    # A token whose time is over protects nothing: nobody can link it, and condemning makes
-    # that a state.
+    # A token past its time protects nothing: it cannot be linked, and condemning records
+    # this as a state.
     pending = select(upload_tokens.c.address).where(
         upload_tokens.c.repo_uid == repo_uid,
         upload_tokens.c.state == UploadState.PENDING,
@@ -238,30 +239,30 @@ def _batches(connection: Connection, query: Select[Any]) -> Iterator[Sequence[Ro
 
 
 def _partitions(connection: Connection, repo_uid: str, now: int | None) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {"open": [], "overdue": [], "in flight": [], "closed": []}
+    by_state: dict[str, list[str]] = {"open": [], "overdue": [], "in flight": [], "closed": []}
     in_flight = set(connection.execute(tokens.partitions_in_flight(repo_uid)).scalars())
     query = select(partitions.c.id, partitions.c.state, partitions.c.renewed_at)
     for row in connection.execute(query.where(partitions.c.repo_uid == repo_uid)):
         if row.state == PartitionState.CLOSED:
-            found["closed"].append(row.id)
+            by_state["closed"].append(row.id)
         elif now is not None and row.renewed_at < now - OVERDUE // MICROSECOND:
-            found["in flight" if row.id in in_flight else "overdue"].append(row.id)
+            by_state["in flight" if row.id in in_flight else "overdue"].append(row.id)
         else:
-            found["open"].append(row.id)
-    return found
+            by_state["open"].append(row.id)
+    return by_state
 
 
 def final_partitions(connection: Connection, repo_uid: str, now: int) -> frozenset[str]:
-    """Partitions into which nobody can write any more, so that they need no second look.
+    """Return the partitions that accept no more writes and need no second check.
 
-    A closed partition takes no new references, but a writer that stalls may still put bytes there,
-    which nothing will ever refer to. So a partition is final only when it has been closed for
+    A closed partition accepts no new references, but a stalled writer may still write bytes there,
+    which will never be referenced. A partition is therefore final only if it has been closed for
     longer than every margin, and no upload into it can be linked.
     """
     pending = select(upload_tokens.c.address).where(
         upload_tokens.c.repo_uid == repo_uid, upload_tokens.c.state == UploadState.PENDING
     )
-    # Whatever their time says: only a state ends an upload.
+    # Regardless of their expiry: only a state ends an upload.
     uploading = {address.split("/")[-2] for address in connection.execute(pending).scalars()}
     closed = select(partitions.c.id).where(
         partitions.c.repo_uid == repo_uid,

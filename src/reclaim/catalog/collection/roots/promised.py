@@ -1,8 +1,7 @@
-"""Promises of runs that can be undone: their commits, and the commits that these stand on.
+"""Promises of undoable runs: their commits, and the commits these depend on.
 
-A promised commit comes back below its parents, and an edit that is taken back gives a commit its
-old parents again. So those of them that are still there stay there, for as long as the run can be
-undone.
+A promised commit is restored on top of its parents, and an undone edit restores the old parents of
+a commit. Existing parents therefore stay as long as the run can be undone.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ from reclaim.run_record import Phase
 
 
 def find_metaranges(workspace: Workspace, runs: Collection[str]) -> dict[str, list[str]]:
-    """The metaranges of the commits that runs have condemned or set aside, by run."""
+    """Metaranges of the commits condemned or quarantined by runs, by run."""
     if not runs:
         return {}
-    found: dict[str, list[str]] = {}
+    metaranges: dict[str, list[str]] = {}
     with workspace.database.read() as connection:
         query = select(commit_rows.c.run_id, commit_rows.c.metarange).where(
             commit_rows.c.repo_uid == workspace.repo_uid,
@@ -36,12 +35,12 @@ def find_metaranges(workspace: Workspace, runs: Collection[str]) -> dict[str, li
             among(connection, commit_rows.c.run_id, runs),
         )
         for row in connection.execute(query):
-            found.setdefault(row.run_id, []).append(row.metarange)
-    return found
+            metaranges.setdefault(row.run_id, []).append(row.metarange)
+    return metaranges
 
 
 def find_parents(workspace: Workspace, *, besides: str) -> set[SnapshotId]:
-    """The commits that stand and that other runs would build on if they were undone."""
+    """Existing commits that other runs would need if they were undone."""
     with workspace.database.read() as connection:
         runs = undoable(connection, workspace.repo_uid) - {besides}
         if not runs:
@@ -56,24 +55,26 @@ def find_parents(workspace: Workspace, *, besides: str) -> set[SnapshotId]:
 
 
 def find_released(workspace: Workspace, ids: Collection[str]) -> set[SnapshotId]:
-    """Those of some commits that an edit of the history took out of it, or that a ref named which
-    it deleted, and that an undo of the edit would bring back."""
+    """Return the commits released by an edit and restorable by its undo.
+
+    An edit releases replaced parents and the commits of deleted refs.
+    """
     if not ids:
         return set()
     with workspace.database.read() as connection:
-        every = records.list_runs(connection, workspace.repo_uid)
-        edits = {run.id for run in every if run.phase not in (Phase.UNDONE, Phase.PURGED)}
-        named = (SnapshotId(one) for one in _replaced(connection, edits))
-        return {one for one in named if one in ids}
+        recorded = records.list_runs(connection, workspace.repo_uid)
+        edits = {run.id for run in recorded if run.phase not in (Phase.UNDONE, Phase.PURGED)}
+        named = (SnapshotId(parent) for parent in _replaced(connection, edits))
+        return {commit_id for commit_id in named if commit_id in ids}
 
 
 def undoable(connection: Connection, repo_uid: str) -> set[str]:
-    """The runs whose commits can be brought back."""
+    """Runs whose commits can be restored."""
     return {run.id for run in records.list_runs(connection, repo_uid) if run.undoable}
 
 
 def gone_for_good(connection: Connection, repo_uid: str, ids: Iterable[str]) -> set[str]:
-    """Those of some commits that are not there, and that no run can bring back."""
+    """Return the missing commits that no run can restore."""
     wanted = set(ids)
     query = select(commit_rows.c.id, commit_rows.c.state, commit_rows.c.run_id).where(
         commit_rows.c.repo_uid == repo_uid, among(connection, commit_rows.c.id, wanted)
@@ -87,7 +88,7 @@ def gone_for_good(connection: Connection, repo_uid: str, ids: Iterable[str]) -> 
 
 
 def _named(connection: Connection, repo_uid: str, runs: Collection[str]) -> Iterator[str]:
-    """The parents of what runs took, those that they replaced, and what deleted refs named."""
+    """Parents of commits taken by runs, replaced parents, and the commits of deleted refs."""
     taken = select(commit_rows.c.parents).where(
         commit_rows.c.repo_uid == repo_uid,
         commit_rows.c.state.in_(TAKEN),
@@ -99,7 +100,7 @@ def _named(connection: Connection, repo_uid: str, runs: Collection[str]) -> Iter
 
 
 def _replaced(connection: Connection, runs: Collection[str]) -> Iterator[str]:
-    """The parents that runs replaced, and what deleted refs named."""
+    """Parents replaced by runs, and the commits of deleted refs."""
     replaced = select(run_edits.c.old_parents).where(among(connection, run_edits.c.run_id, runs))
     for text in connection.execute(replaced).scalars():
         yield from json.loads(text)

@@ -1,10 +1,10 @@
-"""The paths under which objects were staged that are in no commit, as far as rows still tell.
+"""Former staging paths of uncommitted objects, from the remaining rows.
 
-The ledger knows it of condemned addresses. Rows of a token that was dropped, or of which a newer
-token of the same commit has the path too, are there until they are cleaned; upload tokens tell what
-was never linked. They explain objects in a plan, for which a bounded number of them is enough.
+The ledger has the paths of condemned addresses. Rows of dropped tokens, and rows shadowed by a
+newer token of the same commit, exist until they are cleaned; upload tokens have the paths of
+unlinked uploads. They explain objects in a plan, which needs only a bounded number of them.
 
-Those that the setting ``protect`` matches are told apart, and all of them: they keep objects.
+Paths matching the setting ``protect`` are returned separately and completely: they keep objects.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ STAGED_PATHS = pa.schema(
 )
 
 MOST = 200_000
-"""How many are told; every task that judges objects loads them."""
+"""Maximum number of explained objects; every task judging objects loads them."""
 BATCH = 50_000
 
 
 def staged_paths(connection: Connection, repo_uid: str) -> Iterator[pa.Table]:
-    """Addresses and paths in tables of the shape ``STAGED_PATHS``, the most telling first."""
+    """Yield addresses and paths in tables with the schema ``STAGED_PATHS``, most useful first."""
     condemned = (
         select(ledger.c.address, ledger.c.path)
         .where(
@@ -48,32 +48,32 @@ def staged_paths(connection: Connection, repo_uid: str) -> Iterator[pa.Table]:
             ledger.c.state == LedgerState.CONDEMNED,
             ledger.c.path.is_not(None),
         )
-        # Of the oldest the bytes are gone by now.
+        # The oldest bytes are already deleted.
         .order_by(ledger.c.condemned_at.desc())
     )
-    # Of what was committed most is in a commit, and needs no explanation.
+    # Most committed rows are in a commit and need no explanation.
     queries = (
         condemned,
         _of_tokens(repo_uid, TokenState.DROPPED),
         _of_uploads(repo_uid),
         _of_tokens(repo_uid, TokenState.COMMITTED),
     )
-    left = MOST
+    remaining = MOST
     for query in queries:
-        for table in _tables(connection, query.limit(left)):
-            left -= table.num_rows
+        for table in _tables(connection, query.limit(remaining)):
+            remaining -= table.num_rows
             yield table
-        if not left:
+        if not remaining:
             return
 
 
 def find_protected(
     connection: Connection, repo_uid: str, globs: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """All that rows tell of paths which some globs match, as ``STAGED_PATHS``."""
+    """Yield every known path matching the globs, as ``STAGED_PATHS``."""
     if not globs:
         return
-    # Also of what is staged now, or in a commit: that it was staged under another path first.
+    # Includes first paths of objects now staged or committed under another path.
     first = select(ledger.c.address, ledger.c.path).where(
         ledger.c.repo_uid == repo_uid, ledger.c.path.is_not(None)
     )

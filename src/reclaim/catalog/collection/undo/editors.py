@@ -1,4 +1,4 @@
-"""Other runs that edited what an undo takes back: which of them it waits for."""
+"""Other runs that edited the same commits or refs: an undo waits for some of them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from reclaim.run_record import EARLY, EXPIRE, Action, Phase, RunRecord
 def find_editor(
     connection: Connection, repo_uid: str, run_id: str, commit_id: str, parents: str | None
 ) -> str | None:
-    """Another run that gave a commit the parents that it has now, and can be undone."""
+    """Return an undoable run that gave a commit its current parents."""
     for run, old in _editors(connection, repo_uid, run_id, commit_id, parents):
         if can_be_undone(connection, repo_uid, run, needs=old):
             return run.id
     return None
 
 
-def is_detour(
+def has_substitute_parents(
     connection: Connection, repo_uid: str, run_id: str, commit_id: str, parents: str | None
 ) -> bool:
-    """Whether a commit has its parents from the undo of another run, which lacks the true ones.
+    """Whether another run's undo gave a commit substitutes, because true parents are missing.
 
-    That is no edit to wait for: what is lost may never be there again.
+    Such an edit is not waited for: the missing parents may never return.
     """
     return any(
         run.undoing and not stands(connection, repo_uid, old)
@@ -43,7 +43,7 @@ def is_detour(
 def _editors(
     connection: Connection, repo_uid: str, run_id: str, commit_id: str, parents: str | None
 ) -> Iterator[tuple[RunRecord, list[str]]]:
-    """Other runs that gave a commit the parents that it has now, and those that it had before."""
+    """Yield other runs that gave a commit its current parents, with its previous parents."""
     query = (
         select(runs, run_edits.c.old_parents)
         .join(run_edits, run_edits.c.run_id == runs.c.id)
@@ -62,9 +62,9 @@ def _editors(
 def find_deleter(
     connection: Connection, repo_uid: str, run: RunRecord, name: str, commit_id: str
 ) -> str | None:
-    """A later run that deleted a ref of the same name at another commit, and can be undone.
+    """Return a later undoable run that deleted a ref of the same name at another commit.
 
-    Each of the two saw the ref that it deleted when it was planned, so their times tell the order.
+    Each run saw its deleted ref when it was planned, so their start times give the order.
     """
     query = (
         select(runs, run_refs.c.commit_id)
@@ -86,10 +86,10 @@ def find_deleter(
 def can_be_undone(
     connection: Connection, repo_uid: str, run: RunRecord, *, needs: Collection[str]
 ) -> bool:
-    """Whether a part of a run's edit, which ``needs`` some commits, can still be taken back.
+    """Whether a part of a run's edit, which ``needs`` some commits, can still be undone.
 
-    An expiration, and a run that stopped, is taken back whole or refused, so not if a part of it
-    is gone. One that is done and put nothing in quarantine is taken back in parts.
+    The edit of an expiration, or of a stopped run, is undone completely or refused, so not if a
+    part is gone. The edit of a completed run without quarantine is undone in parts.
     """
     if not run.allows(Action.UNDO):
         return False
@@ -101,7 +101,7 @@ def can_be_undone(
 
 
 def _leads_to_gone(connection: Connection, repo_uid: str, run_id: str) -> bool:
-    """Whether an edit, where it is as the run left it, hides what nobody can bring back."""
+    """Whether an edit, where unchanged, hides commits no run can restore."""
     edits = (
         select(run_edits.c.old_parents)
         .join(commit_rows, commit_rows.c.id == run_edits.c.commit_id)
@@ -112,7 +112,7 @@ def _leads_to_gone(connection: Connection, repo_uid: str, run_id: str) -> bool:
             commit_rows.c.state != CommitState.COLLECTED,
         )
     )
-    hidden = {one for text in connection.execute(edits).scalars() for one in json.loads(text)}
+    hidden = {parent for text in connection.execute(edits).scalars() for parent in json.loads(text)}
     for ref in connection.execute(select(run_refs).where(run_refs.c.run_id == run_id)).all():
         if find_named(connection, repo_uid, ref.name) is None:
             hidden.add(ref.commit_id)
@@ -120,7 +120,7 @@ def _leads_to_gone(connection: Connection, repo_uid: str, run_id: str) -> bool:
 
 
 def stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
-    """Whether commits are live; then they are held until the transaction ends."""
+    """Whether commits are live; live commits are held until the transaction ends."""
     try:
         commits.hold(connection, repo_uid, ids)
     except TransactionFailed:
@@ -128,17 +128,17 @@ def stands(connection: Connection, repo_uid: str, ids: list[str]) -> bool:
     return True
 
 
-def is_waited_for(run: RunRecord, later: RunRecord) -> bool:
-    """Whether an undo of a run waits for that of a later one that hides what it would bring back.
+def must_wait_for(run: RunRecord, later: RunRecord) -> bool:
+    """Whether an undo waits for the undo of a later run hiding its commits.
 
-    One that was begun may lack something for good, and has brought back what it could. What it
-    promised it holds; so only a run with a window of its own has time to wait for it.
+    A later run with a started undo may be incomplete forever, and has restored everything possible.
+    Its promised commits stay protected, so only a run with its own quarantine has time to wait.
     """
     return run.quarantine is not None or not later.undoing
 
 
 def find_named(connection: Connection, repo_uid: str, name: str) -> str | None:
-    """The commit that a branch or tag of a name points at."""
+    """Commit of the branch or tag with a name."""
     for table, column in ((branches, branches.c.head), (tags, tags.c.commit_id)):
         query = select(column).where(table.c.repo_uid == repo_uid, table.c.name == name)
         if (commit := connection.execute(query).scalar()) is not None:

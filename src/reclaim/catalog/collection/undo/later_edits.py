@@ -1,7 +1,7 @@
-"""Edits that lie above another: what an undo brings back below them, no ref reaches.
+"""Later edits hiding an earlier edit: restored commits below them would be unreachable.
 
-An expiration that passed over the commits that an earlier run edited hides them. To take the
-earlier one back alone would bring commits back that hang on nothing, for the next run to collect.
+An expiration that skipped the commits edited by an earlier run hides them. Undoing only the earlier
+run would restore unreachable commits, for the next run to collect.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reclaim.run_record import RunRecord
 Parents = Mapping[str, Sequence[str]]
 
 
-def find_covering(
+def find_hiding_runs(
     connection: Connection,
     repo_uid: str,
     edited: Collection[str],
@@ -30,16 +30,16 @@ def find_covering(
     *,
     undone: bool = False,
 ) -> dict[str, list[str]]:
-    """The runs, of some later ones, that hide edited commits from all refs.
+    """Return the later runs that hide edited commits from all refs, with the hidden commits.
 
-    With the commits that each hides; ``later`` has the newest first. ``undone`` counts only what
-    an undo of such a run would let refs reach again.
+    ``later`` is ordered newest first. ``undone`` counts only commits that an undo of such a run
+    would make reachable again.
     """
     if not edited or not later:
         return {}
     parents, gone = _read_parents(connection, repo_uid)
     if undone:
-        parents = {one: above for one, above in parents.items() if one not in gone}
+        parents = {child: above for child, above in parents.items() if child not in gone}
     else:
         gone = frozenset()
     hidden = set(edited) - _reached(parents, _read_tips(connection, repo_uid))
@@ -54,26 +54,28 @@ def find_covering(
     return covering
 
 
-def out_of_reach(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
-    """Those of some commits that no branch and no tag reaches."""
+def find_unreachable(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
+    """Return the commits reached by no branch and no tag."""
     if not ids:
         return set()
     parents, _ = _read_parents(connection, repo_uid)
     return set(ids) - _reached(parents, _read_tips(connection, repo_uid))
 
 
-def find_tops(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
-    """Those of some commits that no other of them reaches."""
+def find_newest(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
+    """Return the commits reached by no other of the given commits."""
     if not ids:
         return set()
     parents, _ = _read_parents(connection, repo_uid)
-    return set(ids) - _reached(parents, (above for one in ids for above in parents.get(one, ())))
+    return set(ids) - _reached(
+        parents, (parent for child in ids for parent in parents.get(child, ()))
+    )
 
 
 def find_dropped(connection: Connection, run_id: str) -> set[str]:
-    """The commits that an edit of a run took out of the history, but for ancestors of others.
+    """Return the commits an edit removed from the history, except ancestors of others.
 
-    These are parents that it replaced, and commits of refs that it deleted.
+    These are replaced parents, and the commits of deleted refs.
     """
     edits = select(run_edits.c.old_parents, run_edits.c.new_parents)
     dropped = {
@@ -86,8 +88,7 @@ def find_dropped(connection: Connection, run_id: str) -> set[str]:
 
 
 def _read_parents(connection: Connection, repo_uid: str) -> tuple[Parents, AbstractSet[str]]:
-    """The parents of commits that something may be left of, and the commits that no run can bring
-    back."""
+    """Parents of commits with any remains, and the commits no run can restore."""
     undoing = undoable(connection, repo_uid)
     columns = (commit_rows.c.parents, commit_rows.c.state, commit_rows.c.run_id)
     query = select(commit_rows.c.id, *columns).where(commit_rows.c.repo_uid == repo_uid)
@@ -108,15 +109,15 @@ def _read_tips(connection: Connection, repo_uid: str) -> list[str]:
 
 
 def _dropped(connection: Connection, run_id: str, gone: AbstractSet[str]) -> list[str]:
-    """Commits that a run cut off: parents that it replaced, and commits of refs that it deleted.
+    """Commits cut off by a run: replaced parents, and the commits of deleted refs.
 
-    Without those of edits that cannot be taken back, because some of their commits are gone.
+    Excludes edits that cannot be undone because some of their commits are gone.
     """
     edits = select(run_edits.c.old_parents).where(run_edits.c.run_id == run_id)
     replaced = [json.loads(text) for text in connection.execute(edits).scalars()]
     old = [parent for parents in replaced if gone.isdisjoint(parents) for parent in parents]
     deleted = select(run_refs.c.commit_id).where(run_refs.c.run_id == run_id)
-    return [*old, *(one for one in connection.execute(deleted).scalars() if one not in gone)]
+    return [*old, *(tip for tip in connection.execute(deleted).scalars() if tip not in gone)]
 
 
 def _reached(parents: Parents, tips: Iterable[str]) -> set[str]:

@@ -1,7 +1,8 @@
-"""Taking an edit of the history back: parents and refs, where they are as the run left them.
+"""Reverting an edit of the history: parents and refs, where unchanged since the run.
 
-Runs that edited the same commit or deleted a ref of the same name are taken back in turn, the
-newest first: what a later run left waits for the undo of that run. So does what a later run hides.
+Edits of the same commit, or deletions of a ref with the same name, by several runs are reverted in
+turn, newest first: parts changed by a later run wait for the undo of that run. So do parts hidden
+by a later run.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from reclaim.catalog.collection.undo.editors import (
     find_deleter,
     find_editor,
     find_named,
-    is_detour,
-    is_waited_for,
+    has_substitute_parents,
+    must_wait_for,
     stands,
 )
-from reclaim.catalog.collection.undo.later_edits import find_covering
-from reclaim.catalog.collection.undo.skipped_parents import find_detours
+from reclaim.catalog.collection.undo.later_edits import find_hiding_runs
+from reclaim.catalog.collection.undo.live_ancestors import find_live_ancestors
 from reclaim.catalog.database.schema import CommitState, run_edits, run_refs, runs
 from reclaim.catalog.database.schema import commits as commit_rows
 from reclaim.catalog.refs import commits, refs
@@ -38,24 +39,24 @@ from reclaim.run_record import EXPIRE, Action, RunRecord
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """The parts of an edit that were taken back, and those that could not be, in words."""
+    """Reverted parts of an edit, and parts that could not be reverted, as sentences."""
 
     changed: list[str] = field(default_factory=list)
-    """Changed since by others, and theirs now."""
+    """Changed since by others, who own them now."""
     lost: list[str] = field(default_factory=list)
-    """Needs a commit that is not live, and can be brought back."""
+    """Parts that need a commit which is not live but can be restored."""
     gone: list[str] = field(default_factory=list)
-    """Needs a commit that nobody can bring back."""
+    """Parts that need a commit no run can restore."""
     missing: dict[str, list[str]] = field(default_factory=dict)
-    """Needs commits that are not all live; each is among the lost or the gone in the end."""
-    detours: dict[str, Sequence[str]] = field(default_factory=dict)
-    """Has these parents meanwhile: those that are live, and ancestors of the others."""
+    """Missing commits of each part, some or all of its needs; finally listed as lost or gone."""
+    substitutes: dict[str, Sequence[str]] = field(default_factory=dict)
+    """Substitute parents until then: live parents, and live ancestors of missing parents."""
     loose: set[str] = field(default_factory=set)
-    """The commits that something named which is not as it was; some of them may be live."""
+    """Commits named by a part that was changed since; some of them may be live."""
     restored: list[str] = field(default_factory=list)
-    """Came back, or is back already."""
+    """Restored parts, including parts already restored."""
     later: dict[str, list[str]] = field(default_factory=dict)
-    """Was edited since by runs that can be undone themselves, by their ids."""
+    """Parts edited since by undoable runs, by run id."""
 
     @property
     def whole(self) -> bool:
@@ -63,11 +64,11 @@ class TakenBack:
 
     @property
     def waits(self) -> list[str]:
-        """The parts that come back with another undo of the same run."""
+        """Parts restored by a later undo of the same run."""
         return self.lost + [
-            f"{what}: run {run_id} edited it since; undo that run first"
+            f"{part}: run {run_id} edited it since; undo that run first"
             for run_id, names in self.later.items()
-            for what in names
+            for part in names
         ]
 
 
@@ -82,7 +83,7 @@ def has_edited(connection: Connection, run_id: str) -> bool:
 def find_edit(
     connection: Connection, run_id: str, commit_id: str
 ) -> tuple[tuple[SnapshotId, ...], bool] | None:
-    """The parents that a commit had before a run edited it, and whether they were edited ones."""
+    """Parents of a commit before a run's edit, and whether they were already edited."""
     query = select(run_edits.c.old_parents, run_edits.c.was_marked)
     own = (run_edits.c.run_id == run_id) & (run_edits.c.commit_id == commit_id)
     row = connection.execute(query.where(own)).first()
@@ -97,51 +98,59 @@ def take_back(
     run_id: str,
     *,
     forget: bool = False,
-    detours: bool = False,
+    substitutes: bool = False,
 ) -> TakenBack:
-    """Restore parents and refs that are as the run left them; what is back already stays.
+    """Restore unchanged parents and refs; parts already restored stay.
 
-    With ``forget`` the record of what came back is removed, so that the run can edit it again.
-    Parents come back all or none; with ``detours`` those that are live, and the nearest live
-    ancestors of the others until these are.
+    With ``forget`` the record of restored parts is removed, so the run can edit them again. Parents
+    are restored completely or not at all; with ``substitutes``, live parents are restored at once,
+    with the nearest live ancestors in place of missing parents.
     """
     outcome = TakenBack()
     run = records.find_run(connection, workspace.repo_uid, run_id)
-    short = _take_back_parents(connection, workspace, run_id, outcome, forget, detours)
-    _pass_over(connection, workspace.repo_uid, run_id, short, outcome)
+    short = _take_back_parents(connection, workspace, run_id, outcome, forget, substitutes)
+    _set_live_ancestors(connection, workspace.repo_uid, run_id, short, outcome)
     _take_back_refs(connection, workspace, run_id, run, outcome, forget=forget)
-    _tell_missing(connection, workspace.repo_uid, outcome)
+    _sort_missing(connection, workspace.repo_uid, outcome)
     if run is not None and not forget:
-        _find_covering(connection, workspace.repo_uid, run, outcome)
+        _wait_for_hiding_runs(connection, workspace.repo_uid, run, outcome)
     return outcome
 
 
-def _tell_missing(connection: Connection, repo_uid: str, outcome: TakenBack) -> None:
-    """Tell what can be taken back later from what cannot."""
+def _sort_missing(connection: Connection, repo_uid: str, outcome: TakenBack) -> None:
+    """Separate parts that can be restored later from parts that cannot."""
     wanted = {commit_id for ids in outcome.missing.values() for commit_id in ids}
     gone = gone_for_good(connection, repo_uid, wanted) if wanted else set()
-    for what, ids in outcome.missing.items():
-        over = [commit_id for commit_id in ids if commit_id in gone]
-        detour = outcome.detours.get(what)
-        if over:
-            outcome.gone.append(f"{what}: {', '.join(over)} is gone{_goes_on(detour)}")
-        if detour is not None and len(over) < len(ids):
-            rest = ", ".join(commit_id for commit_id in ids if commit_id not in gone)
-            outcome.lost.append(f"{what}: {rest} is not back{_goes_on(detour)} until then")
-        elif not over:
-            outcome.lost.append(what)
+    for part, ids in outcome.missing.items():
+        unrestorable = [commit_id for commit_id in ids if commit_id in gone]
+        substitute = outcome.substitutes.get(part)
+        if unrestorable:
+            outcome.gone.append(
+                f"{part}: {', '.join(unrestorable)} is gone{_continuation(substitute)}"
+            )
+        if substitute is not None and len(unrestorable) < len(ids):
+            restorable = ", ".join(commit_id for commit_id in ids if commit_id not in gone)
+            outcome.lost.append(
+                f"{part}: {restorable} is not restored yet{_continuation(substitute)} until then"
+            )
+        elif not unrestorable:
+            outcome.lost.append(part)
 
 
-def _goes_on(detour: Sequence[str] | None) -> str:
-    if detour is None:
+def _continuation(substitute: Sequence[str] | None) -> str:
+    if substitute is None:
         return ""
-    return f"; its history goes on at {', '.join(detour)}" if detour else "; its history ends there"
+    return (
+        f"; its history goes on at {', '.join(substitute)}"
+        if substitute
+        else "; its history ends there"
+    )
 
 
-def _find_covering(
+def _wait_for_hiding_runs(
     connection: Connection, repo_uid: str, run: RunRecord, outcome: TakenBack
 ) -> None:
-    """Wait for later runs that hide what is taken back: nothing would reach it."""
+    """Wait for later runs that hide restored commits from every ref."""
     query = (
         select(runs)
         .where(
@@ -152,28 +161,34 @@ def _find_covering(
         )
         .order_by(runs.c.started_at.desc(), runs.c.id)
     )
-    above = [records.decode(row) for row in connection.execute(query)]
-    # Of one that is taken back in parts, those parts count that can be.
+    later_runs = [records.decode(row) for row in connection.execute(query)]
+    # For a run undone in parts, only the undoable parts count.
     later = [
-        one
-        for one in above
-        if can_be_undone(connection, repo_uid, one, needs=()) and is_waited_for(run, one)
+        other
+        for other in later_runs
+        if can_be_undone(connection, repo_uid, other, needs=()) and must_wait_for(run, other)
     ]
     edits = select(run_edits.c.commit_id).where(run_edits.c.run_id == run.id)
     edited = set(connection.execute(edits).scalars())
-    covered = find_covering(connection, repo_uid, edited, later, undone=True)
+    covered = find_hiding_runs(connection, repo_uid, edited, later, undone=True)
     for covering, hidden in covered.items():
-        outcome.later.setdefault(covering, []).extend(f"the history above {one}" for one in hidden)
+        outcome.later.setdefault(covering, []).extend(
+            f"the history above {edited_id}" for edited_id in hidden
+        )
         edited.difference_update(hidden)
-    # What else hides it is told, and not waited for: an expiration that cannot be undone any more,
-    # and an undo that may never be finished.
+    # Other hiding runs are reported without waiting: expirations that cannot be undone any
+    # more, and undos that may never be finished.
     lasting = [
-        one
-        for one in above
-        if one not in later and one.allows(Action.UNDO) and (one.kind == EXPIRE or one.undoing)
+        other
+        for other in later_runs
+        if other not in later
+        and other.allows(Action.UNDO)
+        and (other.kind == EXPIRE or other.undoing)
     ]
-    for hidden in find_covering(connection, repo_uid, edited, lasting).values():
-        outcome.changed.extend(f"the history above {one}: no ref reaches it" for one in hidden)
+    for hidden in find_hiding_runs(connection, repo_uid, edited, lasting).values():
+        outcome.changed.extend(
+            f"the history above {edited_id}: no ref reaches it" for edited_id in hidden
+        )
         outcome.loose.update(hidden)
 
 
@@ -183,40 +198,40 @@ def _take_back_parents(
     run_id: str,
     outcome: TakenBack,
     forget: bool,
-    detours: bool,
+    substitutes: bool,
 ) -> list[tuple[Row[Any], Sequence[str]]]:
-    """Give commits the parents back that they had; returns the edits that need a detour.
+    """Restore the former parents of commits; return edits that need substitutes.
 
-    With the parents that are there meanwhile.
+    Returned edits come with the current parents.
     """
     uid = workspace.repo_uid
     short: list[tuple[Row[Any], Sequence[str]]] = []
     for edit in connection.execute(select(run_edits).where(run_edits.c.run_id == run_id)).all():
-        what = f"the parents of commit {edit.commit_id}"
+        part = f"the parents of commit {edit.commit_id}"
         parents = _parents_now(connection, uid, edit.commit_id)
         old = json.loads(edit.old_parents)
-        if parents == edit.old_parents and (not detours or stands(connection, uid, old)):
+        if parents == edit.old_parents and (not substitutes or stands(connection, uid, old)):
             pass
-        elif parents not in (edit.old_parents, edit.new_parents) and not is_detour(
+        elif parents not in (edit.old_parents, edit.new_parents) and not has_substitute_parents(
             connection, uid, run_id, edit.commit_id, parents
         ):
             editor = find_editor(connection, uid, run_id, edit.commit_id, parents)
             if editor is None:
-                outcome.changed.append(what)
+                outcome.changed.append(part)
                 outcome.loose.update(old)
             else:
-                outcome.later.setdefault(editor, []).append(what)
+                outcome.later.setdefault(editor, []).append(part)
             continue
         elif stands(connection, uid, old):
             history_edit.set_parents(connection, uid, edit.commit_id, old, marked=edit.was_marked)
-        elif detours:
+        elif substitutes:
             short.append((edit, json.loads(parents or "[]")))
             continue
         else:
-            outcome.missing[what] = old
+            outcome.missing[part] = old
             outcome.loose.update(old)
             continue
-        outcome.restored.append(what)
+        outcome.restored.append(part)
         if forget:
             connection.execute(
                 delete(run_edits).where(
@@ -226,31 +241,33 @@ def _take_back_parents(
     return short
 
 
-def _pass_over(
+def _set_live_ancestors(
     connection: Connection,
     repo_uid: str,
     run_id: str,
     short: Sequence[tuple[Row[Any], Sequence[str]]],
     outcome: TakenBack,
 ) -> None:
-    """Give commits those of their old parents that are live, and ancestors of the others.
+    """Give commits their live former parents, and live ancestors of the others.
 
-    Each is given by its edit, with the parents that it has now. It stays an edited one, of this
-    run. Nothing that it reaches now gets out of reach.
+    Each commit is given by its edit, with its current parents. It stays edited by this run. No
+    commit it reaches now becomes unreachable.
     """
     ways = {edit.commit_id: [*json.loads(edit.old_parents), *parents] for edit, parents in short}
-    detours = find_detours(connection, repo_uid, ways)
+    substitutes = find_live_ancestors(connection, repo_uid, ways)
     for edit, _ in short:
         old = tuple(SnapshotId(parent) for parent in json.loads(edit.old_parents))
-        new = detours[edit.commit_id]
+        new = substitutes[edit.commit_id]
         commits.hold(connection, repo_uid, new)
         history_edit.set_parents(connection, repo_uid, edit.commit_id, new, marked=True)
         history_edit.note_edit(
             connection, run_id, edit.commit_id, old=old, new=new, was_marked=edit.was_marked
         )
-        what = f"the parents of commit {edit.commit_id}"
-        outcome.missing[what] = [one for one in old if not stands(connection, repo_uid, [one])]
-        outcome.detours[what] = new
+        part = f"the parents of commit {edit.commit_id}"
+        outcome.missing[part] = [
+            parent for parent in old if not stands(connection, repo_uid, [parent])
+        ]
+        outcome.substitutes[part] = new
 
 
 def _take_back_refs(
@@ -264,29 +281,29 @@ def _take_back_refs(
 ) -> None:
     uid = workspace.repo_uid
     for ref in connection.execute(select(run_refs).where(run_refs.c.run_id == run_id)).all():
-        what = f"the {ref.kind} {ref.name}"
+        part = f"the {ref.kind} {ref.name}"
         named = find_named(connection, uid, ref.name)
         if named == ref.commit_id:
-            # Somebody made it anew: its record stays, for it is not this run's to delete.
+            # Recreated by others: with ``forget`` the record stays, so this run does not delete it.
             if not forget:
                 _forget_ref(connection, ref)
             continue
         if named is not None:
-            outcome.changed.append(what)
+            outcome.changed.append(part)
             outcome.loose.add(ref.commit_id)
         elif run and (deleter := find_deleter(connection, uid, run, ref.name, ref.commit_id)):
-            outcome.later.setdefault(deleter, []).append(what)
+            outcome.later.setdefault(deleter, []).append(part)
         elif stands(connection, uid, [ref.commit_id]):
             insert = refs.insert_branch if ref.kind == RefKind.BRANCH else refs.insert_tag
             insert(connection, uid, ref.name, ref.commit_id, workspace.now())
-            outcome.restored.append(what)
+            outcome.restored.append(part)
             _forget_ref(connection, ref)
         else:
-            outcome.missing[what] = [ref.commit_id]
+            outcome.missing[part] = [ref.commit_id]
 
 
 def _forget_ref(connection: Connection, ref: Row[Any]) -> None:
-    """Remove the record of a ref that is back: who deletes it from now on means it."""
+    """Remove the record of a restored ref: later deletions are new decisions."""
     connection.execute(
         delete(run_refs).where(
             run_refs.c.run_id == ref.run_id,
@@ -297,7 +314,7 @@ def _forget_ref(connection: Connection, ref: Row[Any]) -> None:
 
 
 def _parents_now(connection: Connection, repo_uid: str, commit_id: str) -> str | None:
-    """The parents of a commit as they are written; None if the commit was collected."""
+    """Stored parents of a commit; None if it was collected."""
     query = select(commit_rows.c.parents).where(
         commit_rows.c.repo_uid == repo_uid,
         commit_rows.c.id == commit_id,

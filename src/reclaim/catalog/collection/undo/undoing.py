@@ -1,7 +1,7 @@
-"""The way back: parents, refs and commits as a run found them, where nothing changed since.
+"""Undo: restore parents, refs and commits as a run found them, where unchanged since.
 
-An expiration is taken back whole or refused (``taking_back``). Of a collection that set its objects
-aside, all that is whole again comes back; the rest is named and left.
+An expiration is undone completely or refused (``taking_back``). For a collection with quarantine,
+every intact commit is restored; the others are named and left.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reclaim.catalog.collection.edit.provisional import TAKEN, has_condemned
 from reclaim.catalog.collection.locks import RepositoryLock
 from reclaim.catalog.collection.roots.promised import gone_for_good
 from reclaim.catalog.collection.undo.editors import stands
-from reclaim.catalog.collection.undo.later_edits import find_dropped, find_tops, out_of_reach
+from reclaim.catalog.collection.undo.later_edits import find_dropped, find_newest, find_unreachable
 from reclaim.catalog.collection.undo.taking_back import find_edit, has_edited, take_back
 from reclaim.catalog.database.schema import CommitState
 from reclaim.catalog.database.schema import commits as commit_rows
@@ -35,12 +35,12 @@ from reclaim.run_record import EXPIRE, Phase, RunRecord
 from reclaim.safety import SAFETY
 
 SHOWN = 3
-"""How many of the things that are gone a message names."""
+"""Number of missing items named in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class TakenCommit:
-    """A commit that a run let go of, as it was."""
+    """Commit as it was before a run removed it."""
 
     parents: tuple[SnapshotId, ...]
     metarange: str
@@ -48,11 +48,11 @@ class TakenCommit:
 
 @dataclass(frozen=True, slots=True)
 class RestoredCommits:
-    """Commits that an undo brought back, and sentences about the rest.
+    """Commits restored by an undo, and sentences about the others.
 
-    What was ``left`` has changed since and is somebody else's now, or leads to what is gone for
-    good; what ``waits`` comes back with a later undo of the same run, once all that it needs is
-    there. ``held`` are the leases on commits that no branch or tag reaches.
+    ``left`` are parts changed since by others, or leading to commits gone for good; ``waits`` are
+    parts restored by a later undo of the same run, once everything they need is available.
+    ``held`` are the leases on commits reached by no branch or tag.
     """
 
     commits: int
@@ -60,14 +60,15 @@ class RestoredCommits:
     waits: tuple[str, ...]
     held: tuple[Lease, ...]
     released_claims: bool
-    """Whether claims of the run are void now, and have to be removed."""
+    """Whether claims of the run are now void and must be removed."""
 
 
 def undo_edit(workspace: Workspace, lock: RepositoryLock, run_id: str) -> list[str]:
-    """Take back the edit of a run that set nothing aside; returns what was left.
+    """Undo the edit of a run without quarantine; return the parts left.
 
-    Of an expiration, and of a run that stopped before it condemned anything: whole. Of another that
-    is done, as far as the commits are there: what it deleted is gone.
+    The edit of an expiration, or of a run that stopped before condemning anything, is undone
+    completely. The edit of another completed run is undone as far as the commits exist: deleted
+    objects are gone.
     """
 
     def work(connection: Connection) -> list[str]:
@@ -78,21 +79,20 @@ def undo_edit(workspace: Workspace, lock: RepositoryLock, run_id: str) -> list[s
         done = run.phase == Phase.DONE
         if condemned and not done:
             raise Refused(
-                f"run {run_id} put nothing in quarantine and has deleted something, which cannot "
-                "be brought back",
-                hint="finish it: apply its plan again; then its edit of the history can be undone, "
-                "as far as commits are left",
+                f"run {run_id} put nothing in quarantine and deleted objects, which "
+                "cannot be restored",
+                hint="apply its plan again to finish it; then its edit of history can be undone, "
+                "as far as commits still exist",
             )
         if not has_edited(connection, run_id) and not run.edit.taken_back:
             if condemned or run.counts.objects:
                 raise Refused(
-                    f"run {run_id} put nothing in quarantine and edited no history: what it "
-                    "deleted cannot be brought back",
-                    hint="apply with --quarantine to be able to undo it",
+                    f"run {run_id} put nothing in quarantine and edited no history: objects it "
+                    "deleted cannot be restored",
+                    hint="use --quarantine to make a run undoable",
                 )
             raise Refused(
-                f"run {run_id} edited no history and removed no commit; "
-                "there is nothing to bring back"
+                f"run {run_id} edited no history and removed no commit; there is nothing to undo"
             )
         return _undo_edit(connection, workspace, run_id, in_parts=done and run.kind != EXPIRE)
 
@@ -102,22 +102,22 @@ def undo_edit(workspace: Workspace, lock: RepositoryLock, run_id: str) -> list[s
 def _undo_edit(
     connection: Connection, workspace: Workspace, run_id: str, *, in_parts: bool = False
 ) -> list[str]:
-    """Take an edit back; returns what had changed since and was left.
+    """Revert an edit; return the parts changed since and left.
 
-    Whole, or not at all; ``in_parts`` leaves what leads to commits that are gone for good. What
-    came back is leased for as long as a quarantine of the run would have been kept.
+    Completely or not at all; ``in_parts`` leaves parts leading to commits gone for good. Restored
+    commits get leases for as long as a quarantine of the run would have lasted.
     """
     dropped = find_dropped(connection, run_id)
     outcome = take_back(connection, workspace, run_id)
     if in_parts and outcome.gone and not outcome.restored and not outcome.waits:
         raise Refused(
-            f"nothing of run {run_id} can be brought back: it put nothing in quarantine, and what "
-            f"it took out of history is gone ({'; '.join(outcome.gone[:SHOWN])})",
-            hint="apply with --quarantine to be able to undo it",
+            f"run {run_id} cannot be undone: it put nothing in quarantine, and the commits "
+            f"it removed from history are gone ({'; '.join(outcome.gone[:SHOWN])})",
+            hint="use --quarantine to make a run undoable",
         )
     if outcome.lost or (outcome.gone and not in_parts):
         raise Refused(
-            "the run cannot be undone: something that it took out of history was removed since",
+            "the run cannot be undone: commits it removed from history were deleted since",
             hint="; ".join([*outcome.lost, *outcome.gone]),
         )
     if outcome.later:
@@ -127,27 +127,29 @@ def _undo_edit(
             hint=f"undo the later run first: reclaim undo {first}",
         )
     begun = find(connection, workspace.repo_uid, run_id).started_at
-    rest = begun + SAFETY.quarantine - workspace.clock.now()
-    _hold(connection, workspace, run_id, dropped, max(rest, SAFETY.after_undo))
+    remaining = begun + SAFETY.quarantine - workspace.clock.now()
+    _hold(connection, workspace, run_id, dropped, max(remaining, SAFETY.after_undo))
     _end(connection, workspace.repo_uid, run_id)
     history_edit.bump(connection, workspace.repo_uid)
     return [*outcome.changed, *outcome.gone, *_taken_since(connection, workspace.repo_uid, run_id)]
 
 
 def _taken_since(connection: Connection, repo_uid: str, run_id: str) -> list[str]:
-    """A sentence about lifecycle runs since: a ref that comes back may have other rules than those
-    that reached the same commits meanwhile."""
+    """Sentence about later lifecycle runs.
+
+    A restored ref may have other rules than the refs reaching the same commits meanwhile.
+    """
     run = find(connection, repo_uid, run_id)
     since = claimed_addresses.promoted_since(connection, repo_uid, run.started_at)
     if not since:
         return []
     more = f" and {len(since) - SHOWN} more" if len(since) > SHOWN else ""
     named = ", ".join(since[:SHOWN])
-    return [f"what lifecycle rules have taken since stays gone (run {named}{more})"]
+    return [f"objects deleted since by lifecycle rules stay deleted (run {named}{more})"]
 
 
 def find(connection: Connection, repo_uid: str, run_id: str) -> RunRecord:
-    """The record of a run."""
+    """Return the record of a run."""
     run = records.find_run(connection, repo_uid, run_id)
     if run is None:
         raise NotFound(f"there is no run {run_id}", hint="see `reclaim runs`")
@@ -155,7 +157,7 @@ def find(connection: Connection, repo_uid: str, run_id: str) -> RunRecord:
 
 
 def taken(workspace: Workspace, run_id: str) -> dict[SnapshotId, TakenCommit]:
-    """The commits that a run condemned or set aside."""
+    """Commits condemned or quarantined by a run."""
     with workspace.database.read() as connection:
         return {
             SnapshotId(row.id): TakenCommit(_parents(row), row.metarange)
@@ -171,12 +173,12 @@ def restore(
     *,
     complete: bool,
 ) -> RestoredCommits:
-    """Make the commits of a run live again, of those that are whole, with parents and refs.
+    """Make the intact commits of a run live again, with parents and refs.
 
-    In one transaction. Where a parent is not there, the history of a commit goes on at the nearest
-    ancestors that are. What came back is leased to the end of the run's window: the rules that
-    took it would do so again. The run is undone once all is back; with ``complete`` all of its
-    objects are.
+    Works in a single transaction. Where a parent is missing, a commit continues at its nearest live
+    ancestors. Restored commits get leases to the end of the run's quarantine, because the same
+    rules would expire them again. The run is undone once everything is restored; ``complete`` means
+    all of its objects are.
     """
 
     def work(connection: Connection) -> RestoredCommits:
@@ -185,37 +187,39 @@ def restore(
         refs.check_repository(connection, uid, lock=True)
         query = _taken(uid, run_id).order_by(commit_rows.c.id).with_for_update()
         rows = {row.id: row for row in connection.execute(query)}
-        back, waits = _standing(connection, uid, rows, whole)
-        set_state(connection, uid, back, CommitState.LIVE, run_id=None, rule=None)
-        _note_parents(connection, uid, run_id, {one: rows[one] for one in back})
+        restorable, waits = _standing(connection, uid, rows, whole)
+        set_state(connection, uid, restorable, CommitState.LIVE, run_id=None, rule=None)
+        _note_parents(
+            connection, uid, run_id, {commit_id: rows[commit_id] for commit_id in restorable}
+        )
         dropped = find_dropped(connection, run_id)
-        outcome = take_back(connection, workspace, run_id, detours=True)
+        outcome = take_back(connection, workspace, run_id, substitutes=True)
         waits += outcome.waits
         finished = complete and not waits
-        returned = dropped | back
+        returned = dropped | restorable
         length = _window(connection, workspace, run_id)
         released_claims = False
         if finished:
-            # From here on the promise of the run protects nothing any more.
+            # From here on the promise of the run protects nothing.
             returned |= outcome.loose
             _end(connection, uid, run_id)
-            # What it took is back, so that it can be referred to again.
+            # Its objects are restored and can be referenced again.
             released_claims = claimed_addresses.release_undone(connection, run_id)
         _hold(connection, workspace, run_id, returned, length)
         history_edit.bump(connection, uid)
         left = (*outcome.changed, *outcome.gone)
         named = _list_held(connection, workspace, run_id)
-        return RestoredCommits(len(back), left, tuple(waits), named, released_claims)
+        return RestoredCommits(len(restorable), left, tuple(waits), named, released_claims)
 
     return workspace.database.transact(work)
 
 
 def _window(connection: Connection, workspace: Workspace, run_id: str) -> timedelta:
-    """The rest of a run's window, and a day at least."""
-    aside = find(connection, workspace.repo_uid, run_id).quarantine
-    until = None if aside is None else aside.until
-    rest = until - workspace.clock.now() if until else timedelta(0)
-    return max(rest, SAFETY.after_undo)
+    """Remaining time of a run's quarantine; at least a day."""
+    quarantine = find(connection, workspace.repo_uid, run_id).quarantine
+    until = None if quarantine is None else quarantine.until
+    remaining = until - workspace.clock.now() if until else timedelta(0)
+    return max(remaining, SAFETY.after_undo)
 
 
 def _taken(repo_uid: str, run_id: str) -> Any:
@@ -230,16 +234,19 @@ def _taken(repo_uid: str, run_id: str) -> Any:
 def _standing(
     connection: Connection, repo_uid: str, rows: Mapping[str, Row[Any]], whole: Collection[str]
 ) -> tuple[set[str], list[str]]:
-    """The whole commits whose parents are live, come back with them, or cannot come back.
+    """Intact commits with parents live or restored with them, and reasons why others wait.
 
-    And why others wait: not for a parent that nobody can bring back, nor for one that an undo of
-    its run could not bring back now.
+    No commit waits for a parent that no run can restore, or that the undo of its run could not
+    restore now.
     """
-    back = rows.keys() & set(whole)
+    restorable = rows.keys() & set(whole)
     waits = [
-        f"commit {one}: not all of its objects are there" for one in sorted(rows.keys() - back)
+        f"commit {commit_id}: some of its objects are missing"
+        for commit_id in sorted(rows.keys() - restorable)
     ]
-    outside = {parent for one in back for parent in _parents(rows[one])} - back
+    outside = {
+        parent for commit_id in restorable for parent in _parents(rows[commit_id])
+    } - restorable
     query = select(commit_rows.c.id).where(
         commit_rows.c.repo_uid == repo_uid,
         commit_rows.c.state == CommitState.LIVE,
@@ -247,23 +254,23 @@ def _standing(
     )
     missing = outside - set(connection.execute(query).scalars())
     children: dict[str, list[str]] = {}
-    for one in back:
-        for parent in _parents(rows[one]):
-            children.setdefault(parent, []).append(one)
+    for commit_id in restorable:
+        for parent in _parents(rows[commit_id]):
+            children.setdefault(parent, []).append(commit_id)
     broken = rows.keys() - set(whole) | _not_brought_back(connection, repo_uid, missing)
     waiting: list[str] = sorted(missing - gone_for_good(connection, repo_uid, missing) - broken)
     while waiting:
         lost = waiting.pop()
-        for one in children.get(lost, ()):
-            if one in back:
-                back.discard(one)
-                waits.append(f"commit {one}: its parent {lost} is not there")
-                waiting.append(one)
-    return back, waits
+        for child in children.get(lost, ()):
+            if child in restorable:
+                restorable.discard(child)
+                waits.append(f"commit {child}: its parent {lost} is missing")
+                waiting.append(child)
+    return restorable, waits
 
 
 def _not_brought_back(connection: Connection, repo_uid: str, ids: Collection[str]) -> set[str]:
-    """Those of some commits whose run was begun to be undone, and that did not come back."""
+    """Return the commits whose run has a started undo that did not restore them."""
     undoing = {run.id for run in records.list_runs(connection, repo_uid) if run.undoing}
     query = select(commit_rows.c.id).where(
         commit_rows.c.repo_uid == repo_uid,
@@ -275,20 +282,20 @@ def _not_brought_back(connection: Connection, repo_uid: str, ids: Collection[str
 
 
 def _note_parents(
-    connection: Connection, repo_uid: str, run_id: str, back: Mapping[str, Row[Any]]
+    connection: Connection, repo_uid: str, run_id: str, restored: Mapping[str, Row[Any]]
 ) -> None:
-    """Record the parents of commits that come back without all of them, as an edit of the run.
+    """Record the parents of partially restored commits as an edit of the run.
 
-    So each undo of the run gives them what is there by then, and the run waits for the rest.
+    Each undo of the run then adds the parents available by then, and the run waits for the others.
     """
-    named = {parent for row in back.values() for parent in _parents(row)}
+    named = {parent for row in restored.values() for parent in _parents(row)}
     query = select(commit_rows.c.id).where(
         commit_rows.c.repo_uid == repo_uid,
         commit_rows.c.state == CommitState.LIVE,
         among(connection, commit_rows.c.id, named),
     )
     absent = named - set(connection.execute(query).scalars())
-    for commit_id, row in sorted(back.items()):
+    for commit_id, row in sorted(restored.items()):
         parents = _parents(row)
         if absent.isdisjoint(parents):
             continue
@@ -305,15 +312,15 @@ def _hold(
     returned: Collection[str],
     length: timedelta,
 ) -> None:
-    """Lease what came back, by its newest commits: rules and runs leave what these reach."""
+    """Take leases on the newest restored commits, which protect all commits they reach."""
     uid = workspace.repo_uid
-    there = [one for one in sorted(returned) if stands(connection, uid, [one])]
-    for one in sorted(find_tops(connection, uid, there)):
-        leases.hold(connection, workspace, one, holder=_holder(run_id), length=length)
+    live = [commit_id for commit_id in sorted(returned) if stands(connection, uid, [commit_id])]
+    for commit_id in sorted(find_newest(connection, uid, live)):
+        leases.hold(connection, workspace, commit_id, holder=_holder(run_id), length=length)
 
 
 def _list_held(connection: Connection, workspace: Workspace, run_id: str) -> tuple[Lease, ...]:
-    """The leases of a run's undo on commits that no branch or tag reaches."""
+    """Leases of a run's undo on commits reached by no branch or tag."""
     now = workspace.database.now(connection, workspace.clock)
     own = [
         lease
@@ -321,7 +328,7 @@ def _list_held(connection: Connection, workspace: Workspace, run_id: str) -> tup
         if lease.holder == _holder(run_id) and lease.valid_at(now)
     ]
     named = {str(lease.snapshot) for lease in own}
-    hidden = out_of_reach(connection, workspace.repo_uid, named)
+    hidden = find_unreachable(connection, workspace.repo_uid, named)
     return tuple(lease for lease in own if lease.snapshot in hidden)
 
 

@@ -1,4 +1,4 @@
-"""Lifecycle runs that have promoted what they take, and did not come to their end."""
+"""Lifecycle runs interrupted after their promotion."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from reclaim.stores.abilities import TakesReferenced
 from reclaim.stores.base import Store
 
 
-def find_cut_off(store: Store) -> Iterator[RunRecord]:
-    """The runs whose claims are promoted and that did not come to their end, the oldest first."""
+def find_interrupted(store: Store) -> Iterator[RunRecord]:
+    """Unfinished runs with promoted claims, oldest first."""
     if not isinstance(store, TakesReferenced):
         return
     promoted = store.expired_by()
@@ -20,7 +20,7 @@ def find_cut_off(store: Store) -> Iterator[RunRecord]:
 
 
 def can_be_given_up(store: Store, run: RunRecord) -> bool:
-    """Whether a run deletes for good, and was cut off or could not delete everything."""
+    """Whether a run deletes without quarantine, and was interrupted or had failed deletes."""
     return (
         isinstance(store, TakesReferenced)
         and _is_cut_off(run)

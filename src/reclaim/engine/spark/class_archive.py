@@ -1,10 +1,11 @@
-"""The class archive: Spark's classes, as Java has loaded them before, in the user's cache folder.
+"""The class archive (class data sharing of Java): Spark's loaded classes, in the user's cache
+folder.
 
-Half of the time in which a session starts goes into loading and checking some ten thousand
-classes. Java can write them down and map them into memory the next time. An archive fits one Java
-and one class path; Java compares both, and a checksum, and goes on without an archive that does
-not fit. One that was cut off would end Java, so its length is written down beside it. Whatever is
-wrong with an archive costs time only.
+Half of the start-up time of a session goes into loading and checking some ten thousand classes.
+Java can dump them to an archive and map it into memory the next time. An archive fits exactly one
+Java and class path; Java compares both, and a checksum, and ignores an archive with a difference. A
+truncated archive would crash Java, so its length is stored in a file beside it. A bad archive costs
+time only.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ VARIABLE = "RECLAIM_SPARK_ARCHIVE"
 OFF = "off"
 ENDING = ".jsa"
 USED_WITHIN = timedelta(days=30)
-"""Archives that were not used for so long are removed when another one is made."""
+"""Archives unused for this long are removed when another archive is made."""
 FOLDER_VARIABLES = (
     "SPARK_CONF_DIR",
     "HADOOP_CONF_DIR",
@@ -37,36 +38,37 @@ FOLDER_VARIABLES = (
 )
 """Variables that add to the class path."""
 HARMLESS = ("-Xshare:auto", "-XX:+VerifySharedSpaces", "-Xlog:cds*=off")
-"""Java goes on without an archive that does not fit or is damaged, and says nothing of it."""
+"""Options to ignore an archive that is damaged or does not fit, without a message."""
 
 _CHOSEN_BY_USER = ("-Xshare", "SharedArchiveFile", "ArchiveClassesAtExit")
-# Words that Spark takes apart as a shell would.
+# Words Spark parses as a shell would.
 _PLAIN = re.compile(r"[A-Za-z0-9_./+@%,: -]+")
 
 
 @dataclass(frozen=True, slots=True)
 class ClassArchive:
-    """The archive for the Java and the Spark of this process, whether it is there or not."""
+    """The archive for the Java and Spark of this process, existing or not."""
 
     file: Path
 
     @classmethod
     def find(cls) -> ClassArchive | None:
-        """The archive to use or to make; None where there is to be none."""
+        """Return the archive to use or make; None if archives are off or impossible."""
         folder, java, spark = _folder(), _java_home(), _spark_home()
         if folder is None or java is None or spark is None or _has_folders(spark):
             return None
         release = _text(java / "release")
-        told = re.search(r'^JAVA_VERSION="([0-9A-Za-z.+_-]+)"', release, re.MULTILINE)
-        # Where the two are is a part of the class path.
+        version = re.search(r'^JAVA_VERSION="([0-9A-Za-z.+_-]+)"', release, re.MULTILINE)
+        # The location of both is a part of the class path.
         identity = "\n".join([str(java), release, str(spark), *_jars(spark)])
         digest = sha256(identity.encode(errors="surrogateescape")).hexdigest()[:16]
-        name = f"spark-{_spark_version()}-java-{told[1] if told else 'unknown'}-{digest}"
+        name = f"spark-{_spark_version()}-java-{version[1] if version else 'unknown'}-{digest}"
         return cls(folder / (name + ENDING))
 
     @property
-    def is_there(self) -> bool:
-        """Whether it is whole, and ours: what is in it is run, so nobody else may write there."""
+    def exists(self) -> bool:
+        """Return whether the archive is complete and only this user can write it: its classes are
+        run."""
         try:
             length = int(self.length.read_text())
             is_whole = self.file.stat().st_size == length > 0
@@ -76,23 +78,23 @@ class ClassArchive:
 
     @property
     def length(self) -> Path:
-        """A file that says how long the archive is."""
+        """File with the length of the archive."""
         return self.file.with_suffix(".length")
 
-    def used_by(self, options: str) -> str:
-        """Options of Java with those that use the archive, if it is there."""
-        if not self.is_there or any(word in options for word in _CHOSEN_BY_USER):
+    def options_to_use(self, options: str) -> str:
+        """Return options of Java, with those to use the archive if it exists."""
+        if not self.exists or any(word in options for word in _CHOSEN_BY_USER):
             return options
         with suppress(OSError):
             os.utime(self.file)
         return f'{options} "-XX:SharedArchiveFile={self.file}" {" ".join(HARMLESS)}'.strip()
 
-    def written_by(self, options: str, file: Path) -> str:
-        """Options of Java with that which writes an archive when it ends."""
+    def options_to_write(self, options: str, file: Path) -> str:
+        """Return options of Java, with the option to write an archive at exit."""
         return f'{options} "-XX:ArchiveClassesAtExit={file}"'.strip()
 
     def remove_unused(self) -> None:
-        """Remove archives of other versions that nobody has used for long."""
+        """Remove archives of other versions unused for long."""
         for path in self.file.parent.glob(f"spark-*{ENDING}"):
             if path != self.file and not _is_younger(path, USED_WITHIN):
                 for unused in (path, path.with_suffix(".length")):
@@ -109,22 +111,22 @@ def _folder() -> Path | None:
         folder = Path(named) if named else _cache(cache) / "reclaim"
         folder = folder.absolute()
     except (OSError, RuntimeError):
-        # There is no home, or no working folder.
+        # There is no home folder, or no working folder.
         return None
     return folder if _PLAIN.fullmatch(str(folder)) else None
 
 
 def _cache(named: str) -> Path:
-    # A relative one is to be ignored, by the specification of the variable.
+    # The specification of the variable says to ignore relative paths.
     return Path(named) if named.startswith("/") else Path.home() / ".cache"
 
 
 def _java_home() -> Path | None:
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if not found or not Path(found).exists():
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not java or not Path(java).exists():
         return None
-    return Path(found).resolve().parent.parent
+    return Path(java).resolve().parent.parent
 
 
 def _spark_home() -> Path | None:
@@ -138,12 +140,12 @@ def _spark_version() -> str:
     try:
         return version("pyspark")
     except PackageNotFoundError:
-        # It lies beside Spark, where nobody installed it.
+        # It is part of a Spark that was never installed.
         return "unknown"
 
 
 def _has_folders(spark: Path) -> bool:
-    """Whether the class path has folders with files, of which Java makes no archive."""
+    """Return whether the class path has folders with files, for which Java makes no archive."""
     if any(os.environ.get(name) for name in FOLDER_VARIABLES):
         return True
     try:
@@ -154,10 +156,10 @@ def _has_folders(spark: Path) -> bool:
 
 def _jars(spark: Path) -> Sequence[str]:
     try:
-        found = [(entry.name, entry.stat()) for entry in os.scandir(spark / "jars")]
+        jars = [(entry.name, entry.stat()) for entry in os.scandir(spark / "jars")]
     except OSError:
         return ()
-    return sorted(f"{name} {state.st_size} {state.st_mtime_ns}" for name, state in found)
+    return sorted(f"{name} {state.st_size} {state.st_mtime_ns}" for name, state in jars)
 
 
 def _text(file: Path) -> str:

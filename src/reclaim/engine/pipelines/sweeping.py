@@ -1,4 +1,4 @@
-"""Taking candidates away, and recalling what a run took."""
+"""Sweep candidates, and recall the objects a run took."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from reclaim.engine.rows import Rows
 from reclaim.engine.tasks.deleting import GOING, Outcome
 from reclaim.engine.tasks.parts import Part
 from reclaim.engine.tasks.recall import RANKED
-from reclaim.engine.work import taking
+from reclaim.engine.work import sweeping
 
 DELETED_BY_A_TASK = 1_000
-"""Objects that are worth a task of their own to delete them."""
+"""Objects worth a task of their own to delete them."""
 
 
 def sweep(engine: JobRunner, request: SweepRequest) -> Swept:
-    """Take the candidates of one kind away, for as long as there is time.
+    """Remove the candidates of one kind until time runs out.
 
-    When it fails, tasks of it may still be at work, until the time is over; see ``Engine.ended``.
+    After a failure, tasks may still be running until the deadline; see ``Engine.ended``.
     """
     format, place = request.format, request.place
     files = [part for part in request.candidates if part.group == request.kind]
     if not files:
         return Swept()
-    # From here on by the clocks of the machines, which are taken to agree by a minute.
+    # From here on by the clocks of the machines, which are assumed to agree within a minute.
     deadline = engine.clock.now() + request.time
-    # A plan's files or a journal's: both have the columns that are needed.
-    read = partial(taking.read_own, format, place.url)
+    # Files of a plan or of a journal: both have the needed columns.
+    read = partial(sweeping.read_own, format, place.url)
     rows = count_rows(files)
     tasks = max(1, min(engine.tasks, -(-rows // DELETED_BY_A_TASK)))
     if request.done:
-        read_done = partial(taking.read_going, place.url)
+        read_done = partial(sweeping.read_going, place.url)
         done = engine.files(request.done).map(read_done, GOING).select("address")
         going = engine.files(files).map(read, GOING).join(done, "address", "left_anti")
         if not format.sequential:
@@ -43,13 +43,13 @@ def sweep(engine: JobRunner, request: SweepRequest) -> Swept:
     elif format.sequential:
         going = engine.files(files).map(read, GOING)
     else:
-        # As they were listed: neighbours are deleted faster together. And every file is read and
-        # verified before the first object goes.
-        before = taking.count_before(files)
-        read = partial(taking.read_pieces, format, place.url, before, tasks)
-        going = engine.files(files).map(read, taking.PIECES).repartition_by_id(tasks, "piece")
+        # In the order of the listing: neighbours are deleted faster together. Every file is read
+        # and verified before the first delete.
+        before = sweeping.count_before(files)
+        read = partial(sweeping.read_pieces, format, place.url, before, tasks)
+        going = engine.files(files).map(read, sweeping.PIECES).repartition_by_id(tasks, "piece")
     take = partial(
-        taking.delete_rows, format, request.deleter, engine.clock, deadline, place, request.kind
+        sweeping.delete_rows, format, request.deleter, engine.clock, deadline, place, request.kind
     )
     shuffled = count_rows(files, request.done)
     lines = engine.run(f"sweep {request.kind}", going, take, shuffled=shuffled)
@@ -61,25 +61,25 @@ def sweep(engine: JobRunner, request: SweepRequest) -> Swept:
 
 
 def recall(engine: JobRunner, request: RecallRequest) -> Sequence[Part]:
-    """Objects that a run may have taken, each once, with the identity that its journal has.
+    """Return objects a run may have taken, each once, with the identity from its journal.
 
-    Each is among what was intended, or in the journal.
+    Each was intended by the run, or is in the journal.
     """
     if not request.intended and not request.journal:
         return ()
     sources = (
-        (request.intended, taking.read_intended),
-        (request.journal, taking.read_journaled),
-        (request.notes, taking.read_noted),
+        (request.intended, sweeping.read_intended),
+        (request.journal, sweeping.read_journaled),
+        (request.notes, sweeping.read_noted),
     )
     read_rows = (
         engine.files(files).map(partial(read, request.source.url), RANKED)
         for files, read in sources
         if files
     )
-    rows: Rows = reduce(lambda one, other: one.union(other), read_rows)
+    rows: Rows = reduce(lambda left, other: left.union(other), read_rows)
     each = rows.group("address", order=("rank",), greatest=("listed", "path"))
     listed = each.where("listed", True).select(*GOING.names)
-    write = partial(taking.write_recalled, request.aside, request.place)
+    write = partial(sweeping.write_recalled, request.quarantine, request.place)
     shuffled = count_rows(*(files for files, _ in sources))
     return engine.run("recall", listed, write, shuffled=shuffled).parts

@@ -1,4 +1,4 @@
-"""Condemned rows of the ledger whose objects an offline run, or anybody, has taken already."""
+"""Removal of condemned ledger rows whose objects are already gone."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ BATCH = 1_000
 def remove(
     database: Database, storage: Storage, clock: Clock, repo_uid: str, *, at_most: int | None = None
 ) -> int:
-    """Remove the rows of condemned objects that are not there any more; returns how many.
+    """Remove the rows of condemned objects that no longer exist; return their number.
 
-    At most so many are looked at, the oldest first; what is left waits for the next time. Rows of
-    what a run that can be undone may have set aside stay: they know the path of each.
+    Checks at most ``at_most`` rows, oldest first; later calls check more. Rows of objects possibly
+    quarantined by an undoable run stay, because they hold the paths.
 
-    For a day they tell a reader why. Nothing refers to a condemned address, and it is never given
-    out again, so that no row is needed once the bytes are gone.
+    For a day the rows explain the deletion to readers. A condemned address has no references and is
+    never reused, so its row is not needed once the bytes are gone.
     """
     removed = 0
     last: tuple[int, str] | None = None
@@ -64,7 +64,7 @@ def _page(
 
 
 def _missing(storage: Storage, addresses: Sequence[str]) -> Sequence[str]:
-    """Those of the addresses at which nothing is."""
+    """Return the addresses without an object."""
 
     def look(address: str) -> bool:
         try:
@@ -74,8 +74,8 @@ def _missing(storage: Storage, addresses: Sequence[str]) -> Sequence[str]:
         return True
 
     with ThreadPoolExecutor(storage.at_once) as pool:
-        found = zip(addresses, pool.map(look, addresses), strict=True)
-        return [address for address, there in found if not there]
+        checked = zip(addresses, pool.map(look, addresses), strict=True)
+        return [address for address, exists in checked if not exists]
 
 
 def _remove(database: Database, gone: Sequence[str]) -> int:

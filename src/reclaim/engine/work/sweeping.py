@@ -1,4 +1,4 @@
-"""Taking: deleting objects, and recalling what a run took."""
+"""Delete objects, and recall the objects a run took."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from reclaim.engine.tasks.deleting import (
     is_strict,
 )
 from reclaim.engine.tasks.parts import Part, Place, read_part, task_storage, write_parts
-from reclaim.engine.tasks.quarantine import Aside
+from reclaim.engine.tasks.quarantine import QuarantineFolder
 from reclaim.engine.tasks.tally import OBJECTS
 from reclaim.engine.work.lines import Tables, lines_of, parts_in, stem_in, storage_of
 from reclaim.engine.work.parts import read_parts
@@ -31,7 +31,7 @@ from reclaim.storage.pace import Pace
 from reclaim.stores.format import Format
 
 PIECES = GOING.append(pa.field("piece", pa.int32(), nullable=False))
-"""Rows of a sweep, with the task that each is for."""
+"""Rows of a sweep, each with the number of its task."""
 
 
 def delete_rows(
@@ -43,7 +43,7 @@ def delete_rows(
     kind: str,
     rows: Tables,
 ) -> Tables:
-    """Delete, for as long as there is time, and write the journal."""
+    """Delete until time runs out, and write the journal."""
     storage = storage_of(format)
     outcome, pace = Outcome(), Pace()
     strict = is_strict(format, deleter)
@@ -54,7 +54,7 @@ def delete_rows(
         for table in rows:
             todo += table.num_rows
             if strict and outcome.counts[FAILED]:
-                # Spark cuts the rows of one file into several tables.
+                # Spark cuts the rows of a file into several tables.
                 continue
             for journal in delete(
                 format,
@@ -81,7 +81,7 @@ def read_going(url: str, files: Tables) -> Tables:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """How many rows the files of a list have, and how many come before each of them."""
+    """The number of rows in the files of a list, and of those before each file."""
 
     rows: int
     before: Mapping[str, int]
@@ -93,14 +93,14 @@ def count_before(files: Sequence[Part]) -> Before:
 
 
 def read_own(format: Format, url: str, files: Tables) -> Tables:
-    """Rows of a sweep, all of which must be the store's own."""
+    """Yield rows of a sweep, all of which must belong to the store."""
     for rows in read_going(url, files):
         check_inside(format, rows.column("address").to_pylist())
         yield rows
 
 
 def read_pieces(format: Format, url: str, counted: Before, pieces: int, files: Tables) -> Tables:
-    """Rows that are cut into so many pieces of one length, each with neighbours of one list."""
+    """Yield rows cut into pieces of the same length, each with neighbours of a list."""
     storage = task_storage(url)
     for part in parts_in(files):
         rows = as_going(read_part(storage, part))
@@ -111,7 +111,7 @@ def read_pieces(format: Format, url: str, counted: Before, pieces: int, files: T
 
 
 def read_expired(url: str, files: Tables) -> Tables:
-    """Addresses that rules took, in small letters."""
+    """Yield addresses taken by rules, in lower case."""
     for table in read_parts(url, files):
         yield pa.table({"address": reading.folded(table.column("address"))})
 
@@ -128,13 +128,13 @@ def read_noted(url: str, files: Tables) -> Tables:
     return map(recall.noted, read_parts(url, files))
 
 
-def read_not_back(url: str, aside: Aside | None, files: Tables) -> Tables:
-    """Where objects belong that could not be brought back, folded."""
+def read_not_restored(url: str, quarantine: QuarantineFolder | None, files: Tables) -> Tables:
+    """Yield the original addresses of objects an undo failed to restore, folded."""
     for table in read_parts(url, files):
-        yield pa.table({"address": reading.folded(recall.not_back(table, aside))})
+        yield pa.table({"address": reading.folded(recall.not_restored(table, quarantine))})
 
 
-def write_recalled(aside: Aside | None, place: Place, rows: Tables) -> Tables:
-    """Write down what was taken, by where it is now."""
-    taken = (recall.where(table.cast(GOING), aside) for table in rows)
+def write_recalled(quarantine: QuarantineFolder | None, place: Place, rows: Tables) -> Tables:
+    """Write the objects taken, by their current addresses."""
+    taken = (recall.current_addresses(table.cast(GOING), quarantine) for table in rows)
     yield lines_of(write_parts(task_storage(place.url), stem_in(place), taken))

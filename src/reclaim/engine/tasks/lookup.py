@@ -1,4 +1,4 @@
-"""Looking up objects whose addresses are known, and what an incremental run notes of objects."""
+"""Look up objects by address, and count objects by guard for incremental runs."""
 
 from __future__ import annotations
 
@@ -15,35 +15,39 @@ from reclaim.stores.format import Format
 from reclaim.urls import is_odd
 
 FEW = 16
-"""So many objects are looked up one after the other."""
+"""Objects looked up one after the other."""
 
 MANY_FOLDERS = 500
-"""Most folders one after the other in a table; with more, each row is looked at."""
+"""Consecutive folders in a table; with more, each row is processed alone."""
 
 GuardCounts = dict[str, tuple[int, int]]
 """Objects and bytes by guard."""
 
 
 def look_up(storage: Storage, addresses: pa.ChunkedArray | pa.Array) -> pa.Table:
-    """Those of some objects that are there, as a listing has them.
+    """Return the existing objects among some addresses, as ``LISTED``.
 
-    Addresses are never given out twice, so it makes no difference when it is asked.
+    Addresses are never reused, so the moment of the lookup makes no difference.
     """
     names = [address for address in addresses.to_pylist() if not is_odd(address)]
     if len(names) <= FEW:
-        found = [_head(storage, name) for name in names]
+        objects = [_head(storage, name) for name in names]
     else:
         with ThreadPoolExecutor(max(1, storage.at_once)) as pool:
-            found = list(pool.map(lambda name: _head(storage, name), names))
-    rows = [(one.address, one.size, one.last_modified) for one in found if one is not None]
+            objects = list(pool.map(lambda name: _head(storage, name), names))
+    rows = [
+        (stored.address, stored.size, stored.last_modified)
+        for stored in objects
+        if stored is not None
+    ]
     columns = zip(*rows, strict=True) if rows else [()] * len(LISTED)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, LISTED, strict=True)]
     return pa.table(arrays, schema=LISTED)
 
 
-def count_missing(format: Format, asked: pa.Table, found: pa.Table) -> GuardCounts:
-    """How many of the objects that were looked up are not there, by guard."""
-    there = pc.is_in(asked.column("address"), found.column("address").combine_chunks())
+def count_missing(format: Format, asked: pa.Table, existing: pa.Table) -> GuardCounts:
+    """Return by guard the number of objects looked up but missing."""
+    there = pc.is_in(asked.column("address"), existing.column("address").combine_chunks())
     missing = as_listed(asked.filter(pc.invert(there)).column("address"))
     return count_guards(format, missing)
 
@@ -56,7 +60,7 @@ def _head(storage: Storage, address: str) -> StoredObject | None:
 
 
 def as_listed(addresses: pa.ChunkedArray) -> pa.Table:
-    """Addresses in the shape of a listing, of which nothing else is known."""
+    """Return addresses in the shape of a listing, with other columns empty."""
     rows = len(addresses)
     blank = pa.repeat(pa.scalar(0, pa.int64()), rows)
     columns = [addresses, blank, blank.cast(LISTED.field("last_modified").type)]
@@ -64,7 +68,7 @@ def as_listed(addresses: pa.ChunkedArray) -> pa.Table:
 
 
 def in_guards(format: Format, rows: pa.Table, guards: Collection[str]) -> pa.Table:
-    """The rows whose addresses are of some guards."""
+    """Return the rows with addresses in some guards."""
     return rows.filter(pc.is_in(guards_of(format, rows), pa.array(list(guards), pa.string())))
 
 
@@ -74,9 +78,9 @@ def guards_of(format: Format, rows: pa.Table) -> pa.Array:
 
 
 def count_guards(format: Format, rows: pa.Table) -> GuardCounts:
-    """Objects and bytes of each guard; what has none is not counted."""
+    """Return objects and bytes of each guard; objects without a guard are not counted."""
     counts: GuardCounts = {}
-    # A listing has the objects of a folder together, and a folder has one guard.
+    # A listing has the objects of a folder together, and a folder has a single guard.
     folders: GuardCounts = {}
     addresses = rows.column("address").combine_chunks()
     sizes = rows.column("size").combine_chunks()
@@ -85,9 +89,9 @@ def count_guards(format: Format, rows: pa.Table) -> GuardCounts:
         if start == len(addresses):
             break
         folder = addresses[start].as_py().rpartition("/")[0] + "/"
-        rest = addresses.slice(start)
-        others = pc.index(pc.starts_with(rest, folder), False).as_py()
-        count = len(rest) if others < 0 else others
+        remaining = addresses.slice(start)
+        others = pc.index(pc.starts_with(remaining, folder), False).as_py()
+        count = len(remaining) if others < 0 else others
         size = pc.sum(sizes.slice(start, count)).as_py() or 0
         add_guards(folders, {folder: (count, size)})
         start += count
@@ -114,5 +118,5 @@ def add_guards(counts: GuardCounts, more: Mapping[str, tuple[int, int]]) -> None
 
 
 def below(prefix: str, rows: pa.Table) -> pa.Table:
-    """The rows whose addresses lie below a folder; all of them without one."""
+    """Return the rows with addresses below a folder; all rows if it is empty."""
     return rows.filter(pc.starts_with(rows.column("address"), prefix)) if prefix else rows

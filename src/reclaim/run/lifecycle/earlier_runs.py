@@ -1,4 +1,4 @@
-"""Errors of a command that makes several runs: they tell what the runs before had done."""
+"""Errors of commands that make several runs: add the results of earlier runs."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from reclaim.errors import Partial, ReclaimError
 from reclaim.run.apply.applied import Applied
 
 BEFORE = "before"
-"""A detail of such an error: the ids of the runs before."""
+"""Detail of such an error: ids of the earlier runs."""
 
 
 @dataclass(slots=True)
-class DoneBefore:
-    """The runs that a command has made so far."""
+class EarlierRuns:
+    """Runs made by a command so far."""
 
     _runs: dict[str, str] = field(default_factory=dict)
 
     def add(self, applied: Applied) -> None:
-        """Note a run that came to its end."""
+        """Add a finished run."""
         done = applied.summary()
-        how = "moved to quarantine" if applied.until else "deleted"
-        said = f"run {applied.run} has {how} {done['objects']} objects ({done['bytes']} bytes)"
+        action = "moved to quarantine" if applied.until else "deleted"
+        sentence = (
+            f"run {applied.run} has {action} {done['objects']} objects ({done['bytes']} bytes)"
+        )
         if not applied.by_lifecycle_rules:
-            said += f" and removed {done['collected']} {applied.noun}s"
-        self._runs[applied.run] = said
+            sentence += f" and removed {done['collected']} {applied.noun}s"
+        self._runs[applied.run] = sentence
 
     def add_partial(self, run_id: str, error: Partial) -> None:
-        """Note a run that is not finished, and that the command passes over."""
+        """Add an unfinished run the command skips."""
         self._runs[run_id] = error.message
 
     @contextmanager
-    def telling(self) -> Iterator[None]:
-        """Let an error of the block tell of the runs before: its hint speaks of its own run."""
+    def add_to_errors(self) -> Iterator[None]:
+        """Add the earlier runs to errors of the block, whose hints describe their own run only."""
         try:
             yield
         except ReclaimError as error:
@@ -43,6 +45,6 @@ class DoneBefore:
                 if hint := error.hint:
                     sentences.append(f"since then {hint}" if hint.startswith("nothing") else hint)
                 error.hint = "; ".join(sentences)
-                told = error.details.get(BEFORE, [])
-                error.details[BEFORE] = [*self._runs, *told]
+                earlier = error.details.get(BEFORE, [])
+                error.details[BEFORE] = [*self._runs, *earlier]
             raise

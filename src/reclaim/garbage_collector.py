@@ -1,4 +1,4 @@
-"""Python's search for objects in cycles: it finds none in a history, but looks at all of it."""
+"""Pause Python's cyclic garbage collector while building large acyclic data."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_search_for_cycles() -> Iterator[None]:
-    """Make many small objects in the block, none of them in a cycle, without a search for any."""
+def cyclic_gc_paused() -> Iterator[None]:
+    """Pause the cyclic garbage collector in the block, which must build objects without cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -1,6 +1,6 @@
-"""Looking for objects where they belong: a sweep that takes nothing.
+"""A sweep that deletes nothing: check whether objects exist at their own addresses.
 
-It is spread, timed and journaled as any other sweep is.
+It is spread, timed and journaled like any other sweep.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ AT_HOME = "at home"
 
 
 @dataclass(frozen=True, slots=True)
-class LookAtHome:
-    """Notes of each object whether it is there. One that cannot be asked for is not known."""
+class CheckPresence:
+    """Records for each object whether it exists. An object that cannot be checked counts as
+    unknown."""
 
     @property
     def outcome(self) -> str:

@@ -1,4 +1,4 @@
-"""Makes the class archive, when somebody asks for it."""
+"""Write the class archive on request."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pathlib import Path
 from pyspark import SparkContext
 
 from reclaim.engine.base import Engine
-from reclaim.engine.spark.archive import OFF, VARIABLE, ClassArchive
+from reclaim.engine.spark.class_archive import OFF, VARIABLE, ClassArchive
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.spark.session import LOCAL, build_session, java_options
 
 Workload = Callable[[Engine, Path], None]
-"""Does with an engine, in a folder, what engines are used for."""
+"""Uses an engine, in a folder, as runs do."""
 
 DUMP_SECONDS = 600
-"""How long Java may take to end. It writes the archive then."""
+"""Seconds Java may take to exit. It writes the archive then."""
 
 
 def make_archive(archive: ClassArchive, workload: Workload) -> bool:
-    """Make an archive of the classes that a workload needs, and say whether it is there now.
+    """Archive the classes a workload needs, and return whether the archive exists now.
 
-    The archive gets its name when it is whole.
+    The archive gets its name once complete.
     """
     folder = archive.file.parent
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if archive.is_there:
+    if archive.exists:
         return True
     with tempfile.TemporaryDirectory(prefix=".making-", dir=folder) as name:
         written = Path(name) / archive.file.name
@@ -39,18 +39,18 @@ def make_archive(archive: ClassArchive, workload: Workload) -> bool:
         written.chmod(0o600)
         length = Path(name) / "length"
         length.write_text(str(written.stat().st_size))
-        # Of two processes one can leave its length beside the archive of the other, which is not
-        # used then.
+        # Two processes can leave the length of one beside the archive of the other, which is then
+        # ignored.
         written.replace(archive.file)
         length.replace(archive.length)
     archive.remove_unused()
-    return archive.is_there
+    return archive.exists
 
 
 def _write(archive: ClassArchive, file: Path, workload: Workload) -> None:
-    # This session must not use another archive of the same name.
+    # This session must not use an archive of the same name.
     os.environ[VARIABLE] = OFF
-    options = archive.written_by(java_options(), file)
+    options = archive.options_to_write(java_options(), file)
     settings = {"spark.driver.extraJavaOptions": options}
     session = build_session(master=LOCAL, settings=settings, silent=True)
     gateway = SparkContext._gateway
@@ -61,7 +61,7 @@ def _write(archive: ClassArchive, file: Path, workload: Workload) -> None:
             workload(SparkEngine(session), Path(scratch))
         session.stop()
     finally:
-        # Java ends when nobody writes to it any more.
+        # Java exits once its input is closed.
         if java.stdin is not None:
             java.stdin.close()
         try:

@@ -1,7 +1,6 @@
-"""Reading ahead: small objects are asked for before those in front of them have come.
+"""Read ahead: request small objects before the previous answers arrive.
 
-The answers of a bucket take their time, and several can be waited for at once. They come out in
-the order in which they were asked for.
+Buckets answer slowly, but many requests at once. Results come in the order of the requests.
 """
 
 from __future__ import annotations
@@ -14,10 +13,10 @@ from typing import TypeVar
 from reclaim.storage.base import Storage
 
 ENTRIES_AHEAD = 1_000_000
-"""So many entries, some hundred megabytes, are read ahead at most."""
+"""Most entries read ahead, some hundred megabytes."""
 
 UNKNOWN_SIZE = ENTRIES_AHEAD // 64
-"""The count of an item of which nobody knows how much it is."""
+"""Assumed size of an item of unknown size."""
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -30,9 +29,9 @@ def read_ahead(
     *,
     entries: Callable[[S], int] = lambda _item: UNKNOWN_SIZE,
 ) -> Iterator[T]:
-    """The result of reading each item; ``entries`` tells about how much that is.
+    """Yield the result of reading each item; ``entries`` estimates the size of a result.
 
-    On a disk, which answers at once, one after the other.
+    On a disk, which answers at once, items are read one after the other.
     """
     at_once = storage.reads_at_once
     if at_once <= 1:
@@ -53,5 +52,5 @@ def read_ahead(
             while waiting:
                 yield waiting.popleft()[0].result()
         finally:
-            # Whoever stops in between waits for what was sent, and for no more than that.
+            # A consumer that stops early waits for the requests sent, and for no more.
             readers.shutdown(cancel_futures=True)

@@ -1,4 +1,4 @@
-"""Rows that nobody needs any more: what ended long ago leaves no row behind for good."""
+"""Removal of obsolete rows, so completed operations leave no rows behind forever."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ from reclaim.safety import SAFETY
 
 
 def remove(database: Database, clock: Clock, repo_uid: str) -> int:
-    """Remove rows of a repository that nobody needs; returns how many.
+    """Remove obsolete rows of a repository; return their number.
 
-    Whoever calls this has compared the clock with the storage's.
+    The caller must have compared the clock with the storage's clock.
     """
-    if not is_any_over(database, clock, repo_uid):
+    if not has_any(database, clock, repo_uid):
         return 0
 
     def work(connection: Connection) -> int:
-        needless = _needless(repo_uid, to_micros(database.now(connection, clock)))
+        obsolete = _obsolete(repo_uid, to_micros(database.now(connection, clock)))
         return sum(
             connection.execute(delete(table).where(condition)).rowcount
-            for table, condition in needless.items()
+            for table, condition in obsolete.items()
         )
 
     return database.transact(work)
 
 
-def is_any_over(database: Database, clock: Clock, repo_uid: str) -> bool:
-    """Whether there is any: a round that does nothing writes nothing."""
+def has_any(database: Database, clock: Clock, repo_uid: str) -> bool:
+    """Whether any row is obsolete; a round without work writes nothing."""
     with database.read() as connection:
-        needless = _needless(repo_uid, to_micros(database.now(connection, clock)))
+        obsolete = _obsolete(repo_uid, to_micros(database.now(connection, clock)))
         return any(
             connection.execute(select(table.c.repo_uid).where(condition).limit(1)).first()
-            for table, condition in needless.items()
+            for table, condition in obsolete.items()
         )
 
 
-def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
-    """The rows that may go, by table.
+def _obsolete(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
+    """Obsolete rows, by table.
 
-    - Upload tokens that were used, or expired: for a month they still say which of the two. One
-      that expired tells the path of an upload that was never linked, and stays while paths are
-      protected.
-    - Rows of the ledger whose bytes were deleted online: for a day they say so to who asks.
-    - Tokens of changes that were thrown away, once their entries are gone.
+    - Upload tokens, used or expired: for a month they record which of the two.
+      An expired token holds the path of an upload that was never linked, and
+      stays while paths are protected.
+    - Ledger rows of bytes deleted online: for a day they explain the deletion.
+    - Tokens of discarded changes, once their entries are gone.
     """
     deleted = and_(
         ledger.c.repo_uid == repo_uid,
@@ -95,10 +95,10 @@ def _needless(repo_uid: str, now: int) -> Mapping[Table, ColumnElement[bool]]:
 
 
 def remove_after_run(database: Database, clock: Clock, repo_uid: str) -> int:
-    """Remove what only a run may judge, which has looked at leases and commits by the same clock.
+    """Remove rows only a run may judge, after checking leases and commits by the same clock.
 
     - Leases that lapsed a month ago.
-    - Tokens of commits that are collected: nobody lands on their branch any more.
+    - Tokens of collected commits: no commit can land on their branch any more.
     """
 
     def work(connection: Connection) -> int:

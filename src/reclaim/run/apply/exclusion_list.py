@@ -1,4 +1,4 @@
-"""The list of what a person left out of an apply, which later runs read."""
+"""Lists of excluded objects, which later runs read."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from reclaim.run_record import NOTHING_LEFT_OUT, LeftOut
 def list_left_out(
     context: ApplyContext, *, done: Sequence[Part] = (), closed: frozenset[str] = frozenset()
 ) -> LeftOut:
-    """Write down what a person left out, without what an earlier apply has taken: ``done`` is the
-    journal of those, and ``closed`` are the partitions that nobody can write to any more."""
+    """Write the list of excluded objects, without those taken by an earlier apply. ``done`` is the
+    journal of earlier applies, ``closed`` are partitions without writers."""
     if context.exclusion is None:
         return NOTHING_LEFT_OUT
     parts, place = context.exclusion.excluded, context.own.below(FOLDER)

@@ -1,4 +1,4 @@
-"""Lifecycle rules: what tasks do after a plan, to judge again, to carry on and to publish."""
+"""Lifecycle rules: the work of tasks after a plan, to judge again, to carry and to publish."""
 
 from __future__ import annotations
 
@@ -30,36 +30,35 @@ from reclaim.stores.format import Format
 
 
 def newly_reached(url: str, known: tuple[Part, ...], ranges: Tables) -> Tables:
-    """Ranges with the bits that are new; the rows with counts are passed on."""
+    """Yield ranges with their new bits; rows with counts are passed on."""
     storage = task_storage(url)
     tables = [read_part(storage, part) for part in known]
     before = pa.concat_tables([RANGES.empty_table(), *tables])
     for table in ranges:
-        found, counted = part_counted(table)
+        reached, counted = part_counted(table)
         yield counted
-        yield lifecycle_ranges.newly_reached(found, before)
+        yield lifecycle_ranges.newly_reached(reached, before)
 
 
 def read_again(
     format: Format, work: Place, planned: tuple[Part, ...], keys_of: KeysOf, ranges: Tables
 ) -> Tables:
-    """Rows of the planned addresses in ranges that something reaches since; in files."""
+    """Write rows of planned addresses in ranges added since."""
     wanted = keys.load(work.url, planned)
     reads, counts = CountedReads(storage_of(format)), IndexCounts()
-    found: list[pa.Table] = []
+    selected: list[pa.Table] = []
     for table in ranges:
         table = table.cast(RANGES)
         now = RangeBits.of(table)
         for _, rows in read_ranges(format, reads, table, counts):
             named = keys.among(keys_of(rows.column("address")), wanted)
-            found.append(select_rows(now, rows.filter(pa.array(named))))
-    parts = write_parts(task_storage(work.url), stem_in(work.below("rows")), found)
+            selected.append(select_rows(now, rows.filter(pa.array(named))))
+    parts = write_parts(task_storage(work.url), stem_in(work.below("rows")), selected)
     yield lines_of(list(parts), asdict(counts))
 
 
 def leave(classes: BranchClasses, protect: Sequence[str], place: Place, rows: Tables) -> Tables:
-    """Write down the addresses of which some path is not matched, or is protected, in files hashed
-    by name."""
+    """Write the addresses with an unmatched or protected path, in files hashed by name."""
     whole = pa.concat_tables([ROWS.empty_table(), *(table.cast(ROWS) for table in rows)])
     leaving = lifecycle.find_unmatched(classes, whole, protect)
     if not len(leaving):
@@ -70,7 +69,7 @@ def leave(classes: BranchClasses, protect: Sequence[str], place: Place, rows: Ta
 
 
 def publish(run: str, url: str, place: Place, files: Tables) -> Tables:
-    """Write addresses down for people, each part by itself."""
+    """Publish addresses, each part by itself."""
     source, own = task_storage(url), task_storage(place.url)
     parts = []
     for part in parts_in(files):

@@ -1,4 +1,5 @@
-"""Which plans may be applied: one for this store, that is not over, and as it was begun."""
+"""Checks of a plan before an apply: it is for this store, unfinished, and applied as it was
+begun."""
 
 from __future__ import annotations
 
@@ -26,18 +27,18 @@ def check_plan(planned: PlanDocument, store: Store) -> None:
         raise PlanRefused(
             f"the plan is for a store at {planned.store.storage}, which is at {store.storage.url} "
             "now",
-            hint="plan it again",
+            hint="make a new plan",
         )
     ahead = planned.started_at - store.clock.now()
     if ahead > SAFETY.clock_skew:
-        # It may lie elsewhere, and so have been made by a clock that was never compared with the
-        # storage's: then it took young objects for old ones.
+        # The plan may be stored elsewhere, made with a clock never compared with the storage's.
+        # Such a plan takes young objects for old.
         raise PlanRefused(
-            f"the plan is of {instant_text(planned.started_at)}, which is yet to come",
-            hint="see whether the clock is right where it was made, and plan it again",
+            f"the plan was made at {instant_text(planned.started_at)}, which is in the future",
+            hint="check the clock of the host that made the plan, and make a new plan",
         )
     if planned.fraction > planned.allowed_fraction:
-        raise TooMuch("the plan takes more than it was allowed to", hint="plan it again")
+        raise TooMuch("the plan exceeds its own limit on deletions", hint="make a new plan")
 
 
 def check_begun(
@@ -49,15 +50,15 @@ def check_begun(
     *,
     trusted: bool,
 ) -> None:
-    """Refuse to go on with a run that has ended, in another way than it was begun, or that was
-    made from another plan."""
+    """Refuse to continue a finished run, a run begun with other options, or a run of another
+    plan."""
     if run is None:
         return
     run.check(Action.APPLY)
     if run.kind != planned.run_kind:
         raise PlanRefused(
-            f"the plan has the id of run {run.id}, which is of another kind ({run.kind})",
-            hint="the plan was changed; plan it again",
+            f"the plan has the id of run {run.id}, which has another kind ({run.kind})",
+            hint="the plan was modified; make a new plan",
         )
     _check_same_plan(run, place, planned, trusted=trusted)
     begun_with = run.quarantine.removal if run.quarantine else None
@@ -74,23 +75,23 @@ def check_begun(
 
 
 def exclude_options(globs: Iterable[str]) -> str:
-    """The options of a command that leave out what some globs match."""
+    """Command line options for exclusion globs."""
     return " ".join(f"--exclude {quote(glob)}" for glob in globs)
 
 
 def _check_same_plan(run: RunRecord, place: Place, planned: PlanDocument, *, trusted: bool) -> None:
-    """Refuse a plan that carries the id of a run which was made from another one.
+    """Refuse a plan with the run id of another plan.
 
-    Who vouches for a plan vouches for its id. Of any other the record of the run must know it.
+    Whoever vouches for a plan vouches for its id. The id of any other plan must match the run
+    record.
     """
     if run.place != str(place):
         raise PlanRefused(
             f"the plan at {place} has the id of run {run.id}, whose plan is at {run.place}",
-            hint=f"plan it again, or apply that one: reclaim apply {run.place}",
+            hint=f"make a new plan, or apply the plan of the run: reclaim apply {run.place}",
         )
     if run.plan != planned.digest and not (trusted and not run.plan):
         raise PlanRefused(
-            f"the plan at {place} has the id of run {run.id}, and is not the plan that the run "
-            "was made from",
-            hint="plan it again",
+            f"the plan at {place} has the id of run {run.id}, but is not the plan of that run",
+            hint="make a new plan",
         )

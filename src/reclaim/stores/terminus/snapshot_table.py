@@ -1,4 +1,4 @@
-"""The layers of a store as a plan draws them: who is the parent of whom, and what keeps each."""
+"""Layers of a store as listed in a plan: parents, and reasons for keeping each layer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from reclaim.stores.format import DRAWN
+from reclaim.stores.format import LISTED_SNAPSHOTS
 from reclaim.stores.terminus.graph import NONE, Edge, Reached
 from reclaim.stores.terminus.layers import Layers
 
@@ -17,33 +17,35 @@ KEPT_BY = {
 }
 
 
-def draw(found: Layers, reached: Reached) -> pa.Table:
-    """Layers as ``DRAWN``. They have neither a time of their own nor a message."""
-    rows = len(found)
-    parent = np.asarray(found.graph.parent[:rows], np.int64)
-    known = pa.array(found.graph.ids, pa.string())
+def list_layers(layers: Layers, reached: Reached) -> pa.Table:
+    """Layers as ``LISTED_SNAPSHOTS``. They have neither times nor messages of their own."""
+    rows = len(layers)
+    parent = np.asarray(layers.graph.parent[:rows], np.int64)
+    known = pa.array(layers.graph.ids, pa.string())
     columns = (
-        found.ids,
-        *(pa.nulls(rows, field.type) for field in list(DRAWN)[1:3]),
+        layers.ids,
+        *(pa.nulls(rows, field.type) for field in list(LISTED_SNAPSHOTS)[1:3]),
         _parents(known, parent),
         _kept_by(known, reached, rows),
     )
-    return pa.table(list(columns), schema=DRAWN)
+    return pa.table(list(columns), schema=LISTED_SNAPSHOTS)
 
 
 def _parents(known: pa.Array, parent: np.ndarray[tuple[int], np.dtype[np.int64]]) -> pa.Array:
-    """A list for each layer, with its parent if it has one."""
-    there = parent != NONE
-    starts = np.concatenate(([0], np.cumsum(there))).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(starts), known.take(pa.array(parent[there])))
+    """List with the parent of each layer, if any."""
+    has_parent = parent != NONE
+    starts = np.concatenate(([0], np.cumsum(has_parent))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(starts), known.take(pa.array(parent[has_parent])))
 
 
 def _kept_by(known: pa.Array, reached: Reached, rows: int) -> pa.Array:
-    """The holder of each live layer: a root, or one other live layer."""
+    """Reason for keeping each live layer: a root, or another live layer."""
     kinds = list(KEPT_BY)
     edges = {layer: edge for layer, edge in reached.edges.items() if layer < rows}
     kept = np.fromiter(edges, np.int64, len(edges))
-    edge = np.fromiter((kinds.index(one) for one in edges.values()), np.int64, len(edges))
+    edge = np.fromiter(
+        (kinds.index(edge_kind) for edge_kind in edges.values()), np.int64, len(edges)
+    )
     sources = np.asarray(reached.sources, np.int64)[kept]
     words = pa.array(list(KEPT_BY.values()), pa.string()).take(pa.array(edge))
     sentences = pc.binary_join_element_wise(words, known.take(pa.array(sources)), "")

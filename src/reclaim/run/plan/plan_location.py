@@ -1,4 +1,4 @@
-"""Plans at a location: a folder or a URL."""
+"""Find plans by location: a folder or a URL."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ from reclaim.urls import normalize
 
 
 def find_plan(location: str) -> tuple[Place, PlanDocument]:
-    """The plan in a folder or at a URL, to apply it: it has to be where it was written."""
+    """Find a plan to apply. The plan must be at its original location."""
     storage = _open_plan(location)
     with _no_plan(location):
         return find(storage, location)
 
 
 @dataclass(frozen=True, slots=True)
-class FoundPlan:
-    """A plan to look at, wherever it lies now."""
+class LocatedPlan:
+    """Plan to inspect, possibly copied or moved."""
 
     place: Place
-    """Where it was written."""
+    """Original location."""
     document: PlanDocument
-    here: Place
-    """Where it was found."""
+    location: Place
+    """Current location."""
 
     @classmethod
-    def at(cls, place: Place, document: PlanDocument) -> FoundPlan:
-        """A plan that lies where it was written."""
+    def at(cls, place: Place, document: PlanDocument) -> LocatedPlan:
+        """Return a plan at its original location."""
         return cls(place, document, replace(place, url=str(place), prefix=""))
 
     @property
     def moved_to(self) -> Place | None:
-        """Where it lies now, if that is not where it was written."""
-        return None if str(self.here) == str(self.place) else self.here
+        """Current location of a moved plan; None at the original location."""
+        return None if str(self.location) == str(self.place) else self.location
 
     def has(self, file: File) -> bool:
         try:
-            open_storage(self.here.url).head(self._part(file).address)
+            open_storage(self.location.url).head(self._part(file).address)
         except NotFound:
             return False
         return True
 
     def read(self, file: File, columns: Sequence[str]) -> pa.Table:
-        """The rows of one of its files, which must be as it was written."""
-        return read_part(open_storage(self.here.url), self._part(file), columns)
+        """Read the rows of a file of the plan. Refuse a modified file."""
+        return read_part(open_storage(self.location.url), self._part(file), columns)
 
     def _part(self, file: File) -> Part:
-        """A file of it as it is named from here."""
+        """Address of a file at the current location."""
         return replace(file.part, address=file.address.removeprefix(self.place.prefix))
 
 
-def find_plan_anywhere(location: str) -> FoundPlan:
-    """The plan in a folder or at a URL, to look at: it may have been copied or moved there."""
+def find_plan_anywhere(location: str) -> LocatedPlan:
+    """Find a plan to inspect. The plan may have been copied or moved."""
     storage = _open_plan(location)
-    here = Place(storage.url, "")
+    current = Place(storage.url, "")
     with _no_plan(location):
-        document = read(storage, here)
-    return FoundPlan(Place(document.place.url, document.place.prefix), document, here)
+        document = read(storage, current)
+    return LocatedPlan(Place(document.place.url, document.place.prefix), document, current)
 
 
 def _open_plan(location: str) -> Storage:
