@@ -105,7 +105,7 @@ def test_an_undo(cli: CommandLine, planned: Any, aside: Any, location: Path) -> 
     what = (
         rf"Undid run {short(planned['run'])}: restored 7 objects \(.*\) and 2 commits\.\n"
         r"No run deletes the restored data before .* UTC\.\n"
-        r"To allow it sooner: reclaim lease release sales "
+        r"To end this hold: reclaim lease release sales "
         rf"--holder 'undo of run {planned['run']}'\n"
     )
     assert re.fullmatch(what, said)
@@ -142,7 +142,7 @@ def test_a_purge(cli: CommandLine, planned: Any, aside: Any, location: Path) -> 
     assert cli.ok("purge").out == "No quarantined objects are due.\n"
     assert cli.ok("purge", "sales", "--json").json == {"stores": []}
     error = cli.fails("refused", 6, "purge", "--older-than", "0s")
-    assert "what 1 run moved to quarantine" in error["message"]
+    assert "quarantined objects of 1 run" in error["message"]
     cli.fails("invalid_input", 2, "purge", "--older-than", "old", "--yes")
     cli.fails("not_found", 3, "purge", "none", "--yes")
     assert in_quarantine(location) == aside["objects"]
