@@ -77,7 +77,7 @@ def test_what_something_holds_is_told(logs: CommandLine) -> None:
     logs.ok("cp", "sales/main/logs/b", "sales/main/kept")
     logs.ok("commit", "sales/main", "-m", "second")
     said = logs.ok("gc", "sales", "--lifecycle", *NOW).out
-    assert "sales: deleted 1 object (6 B); 1 object that rules match stays" in said
+    assert "sales: deleted 1 object (6 B); kept 1 object matched by rules" in said
     show = re.search(r"reclaim (show \S+ --held)", said)
     assert show is not None
     assert "kept on the branch main" in logs.ok(*show[1].split()).out

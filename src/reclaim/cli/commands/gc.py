@@ -262,9 +262,8 @@ class Result:
             holders = [held_by.holder for held_by in document.held_by]
             held = f"; {expired(document.expired, holders, document.store.noun).rstrip('.')}"
         if document.lifecycle is not None and (count := document.lifecycle.held_count):
-            stay = "stays" if count == 1 else "stay"
             held = (
-                f"; {objects(count)} matched by rules {stay} because they are referenced "
+                f"; kept {objects(count)} matched by rules but referenced "
                 f"(reclaim show {to_show(document, done.plan.place)} --held)"
             )
         return f"{name}: {text}{by}{held}"

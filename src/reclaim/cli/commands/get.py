@@ -153,7 +153,7 @@ def _get_folder(session: Session, place: RefPath, target: str | None, *, verify:
         facts["unverified"] = done - verified
         sentence += f" The SHA-256 of {verified} matches."
         if done > verified:
-            sentence += f" {done - verified} were not verified: no SHA-256 is known."
+            sentence += f" Not verified, without a known SHA-256: {done - verified}."
     session.output.answer(Done(sentence, facts))
 
 

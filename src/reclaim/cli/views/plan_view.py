@@ -245,8 +245,7 @@ def _by_rules(how: Lifecycle) -> Iterator[Block]:
     yield (
         f"It read {how.metaranges_read} {_plural('metarange', how.metaranges_read)} and "
         f"{how.ranges_read} {_plural('range', how.ranges_read)} ({size(how.bytes_read)} in all). "
-        f"{objects(how.held_count)} that rules match {_stay(how.held_count)} because something "
-        "holds them (--held lists them)."
+        f"Kept {objects(how.held_count)} matched by rules but referenced (--held lists them)."
     )
 
 
