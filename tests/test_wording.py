@@ -9,21 +9,22 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cli.commands import walk
+
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "reclaim"
-LATER = {"cli", "demo.py"}
 ROOMS = sorted(
     path.name
     for path in SOURCE.iterdir()
-    if (path.suffix == ".py" or (path / "__init__.py").exists()) and path.name not in LATER
+    if path.suffix == ".py" or (path / "__init__.py").exists()
 )
 """Folders and modules of the package."""
 LIMITS = {"what": 3, "one": 3, "that": 12}
-"""Uses per 1,000 words of docstrings."""
+"""Uses per 1,000 words of docstrings, and of the help of all commands."""
 PRONOUNS = frozenset({"found", "one", "mine", "told"})
 """Names of local variables and parameters that do not name a thing."""
 
@@ -46,18 +47,27 @@ def docstrings(tree: ast.AST) -> Iterator[str]:
 
 def count_words(trees: list[ast.Module]) -> dict[str, float]:
     """Uses of each limited word per 1,000 words of docstrings."""
-    words = Counter(
-        word
-        for tree in trees
-        for text in docstrings(tree)
-        for word in re.findall(r"[a-z']+", text.lower())
-    )
+    return count_texts(text for tree in trees for text in docstrings(tree))
+
+
+def count_texts(texts: Iterable[str]) -> dict[str, float]:
+    """Uses of each limited word per 1,000 words of texts."""
+    words = Counter(word for text in texts for word in re.findall(r"[a-z']+", text.lower()))
     return {word: round(1000 * words[word] / max(1, words.total()), 1) for word in LIMITS}
 
 
 def pronoun_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Lines and names of variables and parameters that are pronouns."""
+    """Lines and names of variables and parameters that are pronouns, except keys of documents."""
+    keys = {
+        field.target
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and "TypedDict" in map(ast.unparse, node.bases)
+        for field in node.body
+        if isinstance(field, ast.AnnAssign)
+    }
     for node in ast.walk(tree):
+        if node in keys:
+            continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in PRONOUNS:
             yield node.lineno, node.id
         if isinstance(node, ast.arg) and node.arg in PRONOUNS:
@@ -89,6 +99,18 @@ def test_no_variable_is_a_pronoun(room: str) -> None:
         for line, name in pronoun_names(tree)
     }
     assert names == set()
+
+
+def test_the_help_of_all_commands_is_plain() -> None:
+    counted = count_texts(help_texts())
+    assert {word: rate for word, rate in counted.items() if rate > LIMITS[word]} == {}
+
+
+def help_texts() -> set[str]:
+    """Help of all commands, arguments and options; a shared option counts once."""
+    commands = [command for _, command in walk()]
+    options = [option for command in commands for option in command.params]
+    return {getattr(each, "help", None) or "" for each in (*commands, *options)}
 
 
 def test_words_and_names_are_counted() -> None:

@@ -1,8 +1,7 @@
-"""The demonstration: three months of history on a simulated clock.
+"""The demonstration: a catalog with three months of simulated history.
 
-``build`` makes a small catalog as a team would have left it. ``run`` collects garbage in it as a
-retention job does, records the state on the way, and reads back everything referenced. Nothing here
-prints.
+``build`` writes the history of a small team. ``run`` plans and applies like a retention job,
+records the objects before and after, and reads back all referenced objects. Nothing here prints.
 """
 
 from __future__ import annotations
@@ -74,18 +73,18 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A repository at an instant."""
+    """A repository at one instant."""
 
     kinds: Mapping[str, Amount]
     reasons: Mapping[str, Amount]
-    """Data objects and containers by the reason to keep them; unreferenced objects included."""
+    """Objects of data and containers, by reason."""
     rows: int
-    """Rows in the staging tables, also rows no longer used."""
+    """Rows in the staging tables, including unused rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """An object in the plan, and why it is there."""
+    """An object in the plan, with its reason."""
 
     path: str
     size: int
@@ -105,40 +104,40 @@ class Report:
     rows_cleaned: int
     rule: str
     released: int
-    """Commits unreachable because of the rule."""
+    """Commits made unreachable by the rule."""
     run: str
     before: Picture
     expired: Picture
-    """State after the history edit, before any delete."""
+    """After the edit of the history, before deletions."""
     after: Picture
     plan: str
-    """Path of the plan."""
+    """Location of the plan."""
     applied: str
-    """The run that applied it."""
+    """Run of the apply."""
     going: Mapping[str, Amount]
-    """Deleted objects of the plan, by reason."""
+    """Objects deleted by the plan, by reason."""
     collected: int
     """Removed commits."""
     read_back: Amount
-    """Referenced objects read again at the end."""
+    """Referenced objects, read again at the end."""
     explained: Explained
-    """An object that was deleted."""
+    """A deleted object."""
     gone: str
-    """Error of a read of a removed commit."""
+    """Error message of a read from a removed commit."""
     moved: Amount
-    """Objects of another repository moved to quarantine."""
+    """Objects of the second repository moved to quarantine."""
     restored: Amount
-    """Objects restored from quarantine."""
+    """Objects restored by the undo."""
     undone: str
-    """The run that was undone."""
+    """The undone run."""
 
 
 def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
-    """Build a catalog with a history ending at ``until`` in a folder, and collect its garbage."""
+    """Build a catalog with a history up to ``until``, and collect its garbage."""
     began = until - timedelta(days=DAYS)
     clock = FakeClock(began)
     build(folder, clock)
-    # Reading commits takes leases on them, so reading and collecting are separate processes.
+    # Readers hold leases, so reads and collections use separate catalogs.
     with _open(folder, clock) as catalog:
         repo = catalog.repository(REPOSITORY)
         storage = ObjectStorage.open(catalog.storage_url)
@@ -187,7 +186,7 @@ def run(folder: Path, engine: Engine, *, until: datetime) -> Report:
 
 
 def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[WrittenPlan, Applied]:
-    """Plan and apply, as the commands of these names do."""
+    """Plan and apply, like the commands of the same names."""
 
     store, opener = find(catalog, REPOSITORY), _opener(clock)
     plan = make_plan(store, engine, opener=opener)
@@ -195,38 +194,38 @@ def _collect(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Writte
 
 
 def _explained(plan: WrittenPlan) -> Explained:
-    """The largest object with a path that a plan takes."""
-    found = LocatedPlan.at(plan.place, plan.document)
+    """Find the largest object with a path in a plan."""
+    opened = LocatedPlan.at(plan.place, plan.document)
     columns = ("path", "size", "reason")
-    rows = [row for file in plan.document.files for row in found.read(file, columns).to_pylist()]
+    rows = [row for file in plan.document.files for row in opened.read(file, columns).to_pylist()]
     largest = max((row for row in rows if row["path"]), key=lambda row: row["size"])
     return Explained(**largest)
 
 
 def _gone(repo: Repository, history: Sequence[Commit]) -> str:
-    """The error for the newest commit that was removed."""
+    """Return the error message for the newest removed commit."""
     stay = {commit.id for commit in repo.log()}
     removed = next(commit.id for commit in history if commit.id not in stay)
     try:
         repo.at(removed).list()
     except Gone as error:
         return error.message
-    raise Corrupt(f"{removed} was removed, and can be read")
+    raise Corrupt(f"{removed} was removed, but can be read")
 
 
 def _quarantine(catalog: Catalog, engine: Engine, clock: FakeClock) -> tuple[Amount, Undone]:
-    """Move what nothing refers to in another repository to quarantine, and bring it back."""
+    """Move unreferenced objects of the second repository to quarantine, and restore them."""
     store, opener = find(catalog, TRIAL), _opener(clock)
     plan = make_plan(store, engine, opener=opener)
     removal = MoveToQuarantine(KEEP, may_shorten=False)
     applied = apply_plan(store, engine, plan.place, removal=removal, opener=opener)
-    done = applied.summary()
+    counts = applied.summary()
     undone = undo_run(store, engine, applied.run, opener=opener)
-    return Amount(done["objects"], done["bytes"]), undone
+    return Amount(counts["objects"], counts["bytes"]), undone
 
 
 def _expire(catalog: Catalog, engine: Engine, clock: FakeClock, rule: PlanOptions) -> Applied:
-    """Plan and apply only a history edit."""
+    """Plan and apply an edit of the history only."""
     store, opener = find(catalog, REPOSITORY), _opener(clock)
     plan = plan_history(store, rule, opener=opener)
     return apply_plan(store, engine, plan.place, opener=opener)
@@ -245,7 +244,7 @@ def _sums(groups: Iterable[Group]) -> dict[str, Amount]:
 
 
 def _read_back(repo: Repository) -> Amount:
-    """Read every object of branches, with staged changes, of tags and of older commits."""
+    """Read every object of branches (staged changes too), tags and older commits."""
     names = [ref.name for ref in (*repo.branches(), *repo.tags())]
     older = {commit.id for name in names for commit in repo.log(name)}
     seen: set[str] = set()
@@ -257,7 +256,7 @@ def _read_back(repo: Repository) -> Amount:
                 seen.add(entry.address)
                 data = reader.get(entry.path)
                 if f"sha256:{sha256(data).hexdigest()}" != entry.checksum:
-                    raise Corrupt(f"{entry.path} of {ref} is not what it was")
+                    raise Corrupt(f"{entry.path} of {ref} has changed")
                 read = read.plus(len(data))
     return read
 
@@ -272,7 +271,7 @@ def _open(folder: Path, clock: Clock) -> Catalog:
 
 
 def build(folder: Path, clock: FakeClock) -> None:
-    """Make the catalog and its history, moving the clock ``DAYS`` days on."""
+    """Create the catalog and ``DAYS`` days of history."""
     Catalog.init(
         folder, clock=clock, wrap_storage=lambda storage: ClockedStorage(storage, clock)
     ).close()
@@ -287,7 +286,7 @@ def build(folder: Path, clock: FakeClock) -> None:
 
 
 class _Story:
-    """Ninety days in the life of a repository."""
+    """Ninety days of a repository."""
 
     def __init__(
         self, repo: Repository, trial: Repository, storage_url: str, clock: FakeClock
@@ -357,7 +356,7 @@ class _Story:
         self._repo.create_tag(name, "main")
 
     def _abandon_upload(self) -> None:
-        """Upload bytes for a token without linking them."""
+        """Upload bytes for a token, and never link it."""
         place = self._main.get_physical_address("imports/big.parquet")
         storage = ClockedStorage(ObjectStorage.open(self._storage_url), self._clock)
         storage.put(place.address, self._random.randbytes(60_000))
@@ -377,7 +376,7 @@ class _Story:
         spike.commit("Samples", committer="omar")
 
     def _leave_leftovers(self) -> None:
-        """Leave uncommitted changes, with an object overwritten before any commit."""
+        """Leave uncommitted changes, including an overwritten upload."""
         branch = self._repo.branch("experiment")
         self._put(branch, {f"experiment/new-{number}.csv": 18_000 for number in range(3)})
         self._put(branch, {"experiment/new-0.csv": 18_000})
@@ -385,7 +384,7 @@ class _Story:
         self._put(spike, {f"spike/late-{number}.csv": 9_000 for number in range(5)})
 
     def _reset_trial(self) -> None:
-        """Uploads that were staged and thrown away in the other repository."""
+        """Stage and discard uploads in the second repository."""
         branch = self._trial.branch("main")
         self._put(branch, {f"readings/{number}.csv": 10_000 for number in range(4)})
         branch.commit("Readings", committer="omar")
@@ -396,7 +395,7 @@ class _Story:
         self._repo.delete_branch("spike")
 
     def _put(self, branch: Branch, sizes: Mapping[str, int]) -> None:
-        """Upload objects of about these sizes."""
+        """Upload objects with about these sizes."""
         branch.put_many(
             [
                 (path, self._random.randbytes(size + self._random.randrange(size)))
@@ -410,7 +409,7 @@ class _Story:
 
 @dataclass(frozen=True, slots=True)
 class _Roots:
-    """Referenced addresses, from the roots of a run and the trees they name."""
+    """Referenced addresses, by kind of reference."""
 
     commits: int
     refs: int
@@ -418,13 +417,13 @@ class _Roots:
     committed: frozenset[str]
     staged: frozenset[str]
     pending: frozenset[str]
-    """Addresses of pending uploads, with expired tokens, too."""
+    """Addresses of upload tokens, including expired tokens."""
     tokens_expired: int
 
     @classmethod
     def read(cls, storage: Storage, repo: Repository) -> _Roots:
         files = ObjectStorage.open("memory://")
-        # With settled states, expired tokens still count until a run has ended them.
+        # With settled states, expired tokens count until a run ends them.
         seen, judged = repo.read_roots(files, settled=True), repo.read_roots(files)
         held: dict[str, set[str]] = {observing.STAGED: set(), observing.PENDING: set()}
         for file in seen.files:
@@ -452,7 +451,7 @@ class _Roots:
         )
 
     def reason(self, address: str) -> str:
-        """Return the reason to keep an object, or the reason text for unreferenced objects."""
+        """Return the reason to keep an object, or its lack of references."""
         if address in self.shown:
             return SHOWN
         if address in self.committed:
@@ -463,7 +462,7 @@ class _Roots:
 
 
 def _needed(storage: Storage, repo: Repository, commit: str, metarange: str) -> frozenset[str]:
-    """Return every address a commit needs: its data, its metarange and the ranges in it."""
+    """Return all addresses of a commit: data, metarange and ranges."""
     if not metarange:
         return frozenset()
     ranges = decode_metarange(storage.get(metarange), metarange)
@@ -490,8 +489,8 @@ def _kind(address: str) -> str:
     return {"meta": CONTAINERS, "runs": RECORDS}.get(folder, BOOKKEEPING)
 
 
-def _amounts(names: Iterable[str], amounts: Iterable[tuple[str, int]]) -> dict[str, Amount]:
+def _amounts(names: Iterable[str], sizes: Iterable[tuple[str, int]]) -> dict[str, Amount]:
     sums: defaultdict[str, Amount] = defaultdict(Amount)
-    for name, size in amounts:
+    for name, size in sizes:
         sums[name] = sums[name].plus(size)
     return {name: sums[name] for name in names}

@@ -131,7 +131,7 @@ def test_on_the_command_line(
     assert re.search(r"apply   moved (3 objects \(.*\)) to quarantine\.\nundo    .* \1\.", said)
     assert f"Built a catalog in {folder}\n" in said
     assert "The clock is simulated" in said
-    assert "nothing that is referenced was lost" in said
+    assert "no referenced object was lost" in said
     _, _, commands = said.partition("\nTry:\n")
     first, *lines = commands.splitlines()
     assert len(lines) == 6

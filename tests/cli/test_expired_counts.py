@@ -85,9 +85,9 @@ def test_an_undo_is_named(cli: CommandLine, rules: tuple[str, ...]) -> None:
     [done] = cli.ok("gc", "sales", "--history-only", *rules, "--json").json["stores"]
     run = done["run"]
     undone = cli.ok("undo", run).out
-    assert "No run takes what came back before" in undone
+    assert "No run deletes the restored data before" in undone
     release = f"reclaim lease release sales --holder 'undo of run {run}'"
-    assert f"To allow it sooner: {release}" in undone
+    assert f"To end this hold: {release}" in undone
     planned = cli.ok("plan", "sales", *rules).out
     assert f"the undo of run {run} (" in planned
     assert release in planned

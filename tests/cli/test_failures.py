@@ -239,9 +239,9 @@ def test_an_error_on_the_way_leaves_no_half_document(
     ("arguments", "said"),
     [
         (("doctor", "sales"), "not 'sales' alone"),
-        (("doctor", "lakefs:x"), "no kind of store 'lakefs'"),
-        (("plan", "lakefs:x"), "no kind of store 'lakefs'"),
-        (("gc", "lakefs:x"), "no kind of store 'lakefs'"),
+        (("doctor", "lakefs:x"), "unknown kind of store 'lakefs'"),
+        (("plan", "lakefs:x"), "unknown kind of store 'lakefs'"),
+        (("gc", "lakefs:x"), "unknown kind of store 'lakefs'"),
         (("put", "-", "sales/v1/a"), "'v1' is a tag"),
         (("plan", "sales", "--out", "{file}"), "{file} is a file"),
         (("plan", "sales", "--out", "{file}/below"), "{file} is a file"),

@@ -216,7 +216,7 @@ def test_merge(cli: CommandLine) -> None:
     assert document["commit"]["parents"] == [main, dev]
     assert document["commit"]["message"] == "Join"
     again = cli.ok("merge", "sales/dev", "--into", "main")
-    assert again.out == "main has all of dev already.\n"
+    assert again.out == "main is already up to date with dev.\n"
     history = cli.ok("log", "sales", "--first-parent", "--json").json["commits"]
     assert dev not in [commit["id"] for commit in history]
     assert "Merge:" in cli.ok("log", "sales").out
@@ -340,7 +340,7 @@ def test_clean(cli: CommandLine, catalog: Catalog) -> None:
     assert cli.ok("clean", "other", "--json").json["repositories"][0]["rows"] == 0
     cleaned = cli.ok("clean", "--json").json["repositories"]
     assert [(one["name"], one["rows"]) for one in cleaned] == [("other", 0), ("sales", 2)]
-    assert cli.ok("clean").out == "Removed 0 rows that nobody reads any more.\n"
+    assert cli.ok("clean").out == "Removed 0 unused rows.\n"
     cli.fails("not_found", 3, "clean", "none")
 
 

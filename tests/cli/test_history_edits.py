@@ -31,7 +31,7 @@ def test_a_plan_says_so(cli: CommandLine, log: list[str]) -> None:
     out = cli.ok("plan", "sales", *RULES).out
     assert "2 commits lose their rule.\n" in out
     assert (
-        "The history is edited: 1 commit gets other parents, and 2 commits leave it. Of these 2 "
+        "The edit removes 2 commits from the history and re-links 1 commit. 2 of the removed "
         "stay for now, held by a lease or by a run that can be undone."
     ) in " ".join(out.split())
     assert "To edit the history: reclaim apply" in out
@@ -47,7 +47,7 @@ def test_the_plan_tells_programs(cli: CommandLine, log: list[str]) -> None:
 
 
 def test_gc_and_runs_say_so_and_it_is_undone(cli: CommandLine, log: list[str]) -> None:
-    edited = "edited the history (1 commit got other parents, 2 commits left it)"
+    edited = "edited the history (removed 2 commits from it, re-linked 1 commit)"
     out = cli.ok("gc", "sales", *RULES).out
     assert edited in " ".join(out.split())
     assert commits(cli) == [log[0], log[-1]]
@@ -56,7 +56,7 @@ def test_gc_and_runs_say_so_and_it_is_undone(cli: CommandLine, log: list[str]) -
     assert edited in " ".join(cli.ok("runs", "sales").out.split())
     assert f"Undid run {short(run['id'])}." in cli.ok("undo", run["id"]).out
     assert commits(cli) == log
-    assert f"{edited}, taken back" in " ".join(cli.ok("runs", "sales").out.split())
+    assert f"{edited}, undone" in " ".join(cli.ok("runs", "sales").out.split())
     cli.fails("conflict", 4, "undo", run["id"])
 
 
@@ -73,6 +73,6 @@ def test_what_was_deleted_is_said_by_the_undo(
     [done] = cli.ok("gc", "sales", *RULES, "--json").json["stores"]
     assert (done["condemned"], done["reparented"], done["released"]) == (1, 2, 3)
     out = " ".join(cli.ok("undo", done["run"]).out.split())
-    assert "What it deleted is gone:" in out
+    assert "Deleted for good:" in out
     assert f"{log[0]} is gone" in out
     assert [commit.id for commit in repo.log("other")] == [on_other, *log[1:]]

@@ -101,19 +101,19 @@ def test_in_one_go_each_kind_does_the_same_as_plan_and_apply(
 REFUSED = {
     "--uncommitted --lifecycle": "--uncommitted and --lifecycle exclude each other",
     "--history-only --uncommitted": "--history-only and --uncommitted exclude each other",
-    "--ref main": "--ref goes only with --history-only",
-    "--uncommitted --ref main": "--ref goes only with --history-only",
-    "--history-only --full": "--full goes only with --uncommitted or --lifecycle",
-    "--history-only --min-age 1h": "--min-age does not go with --history-only",
-    "--history-only --inventory x": "--inventory does not go with --history-only",
-    "--history-only --engine local": "--engine does not go with --history-only",
-    "--branch main": "--branch goes only with --uncommitted",
-    "--lifecycle --branch main": "--branch goes only with --uncommitted",
-    "--full": "--full goes only with --uncommitted or --lifecycle",
-    "--uncommitted --keep-last 3": "--keep-last does not go with --uncommitted",
-    "--lifecycle --policy x": "--policy does not go with --lifecycle",
-    "--lifecycle --inventory x": "--inventory does not go with --lifecycle",
-    "--uncommitted --old-backups": "--old-backups does not go with --uncommitted",
+    "--ref main": "--ref needs --history-only",
+    "--uncommitted --ref main": "--ref needs --history-only",
+    "--history-only --full": "--full needs --uncommitted or --lifecycle",
+    "--history-only --min-age 1h": "--min-age cannot be combined with --history-only",
+    "--history-only --inventory x": "--inventory cannot be combined with --history-only",
+    "--history-only --engine local": "--engine cannot be combined with --history-only",
+    "--branch main": "--branch needs --uncommitted",
+    "--lifecycle --branch main": "--branch needs --uncommitted",
+    "--full": "--full needs --uncommitted or --lifecycle",
+    "--uncommitted --keep-last 3": "--keep-last cannot be combined with --uncommitted",
+    "--lifecycle --policy x": "--policy cannot be combined with --lifecycle",
+    "--lifecycle --inventory x": "--inventory cannot be combined with --lifecycle",
+    "--uncommitted --old-backups": "--old-backups cannot be combined with --uncommitted",
 }
 """Options that do not go together, and the sentence that says so."""
 
@@ -133,7 +133,7 @@ def test_an_edit_of_the_history_takes_no_options_of_deletions(
 ) -> None:
     error = cli.fails("invalid_input", 2, "gc", "sales", "--history-only", *option)
     assert error["message"].startswith("--")
-    assert error["message"].endswith("does not go with --history-only")
+    assert error["message"].endswith("cannot be combined with --history-only")
 
 
 @pytest.mark.parametrize("kind", ["--uncommitted", "--lifecycle"])

@@ -79,7 +79,8 @@ def test_rules_that_cannot_be_read_are_an_error_and_can_be_removed(
 
 
 def test_no_run_yet(cli: CommandLine) -> None:
-    assert "No run has deleted anything" in cli.ok("lifecycle", "history", "sales").out
+    out = cli.ok("lifecycle", "history", "sales").out
+    assert "No run of lifecycle rules has deleted data" in out
     assert cli.ok("lifecycle", "history", "sales", "--json").json["runs"] == []
 
 
@@ -93,7 +94,7 @@ def test_an_expired_entry_is_listed_as_such(cli: CommandLine, location: Path) ->
             run.take(repo.branch("main").stat("logs/a").address)
     listed = cli.ok("ls", "sales/main/logs/").out.splitlines()
     assert [line.split()[0] for line in listed[-3:-1]] == ["expired", "5"]
-    assert listed[-1] == "Expired: 1 object, whose data lifecycle run run-7 took."
+    assert listed[-1] == "Expired: 1 object, data deleted by lifecycle run run-7."
     entries = cli.ok("ls", "-r", "sales/main", "--json").json["entries"]
     assert [entry["expired"] for entry in entries] == [{"run": "run-7", "rule": RULE}, None]
     error = cli.fails("gone", 9, "get", "sales/main/logs/a")

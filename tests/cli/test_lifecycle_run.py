@@ -77,7 +77,7 @@ def test_what_something_holds_is_told(logs: CommandLine) -> None:
     logs.ok("cp", "sales/main/logs/b", "sales/main/kept")
     logs.ok("commit", "sales/main", "-m", "second")
     said = logs.ok("gc", "sales", "--lifecycle", *NOW).out
-    assert "sales: deleted 1 object (6 B); 1 object that rules match stays" in said
+    assert "sales: deleted 1 object (6 B); kept 1 object matched by rules" in said
     show = re.search(r"reclaim (show \S+ --held)", said)
     assert show is not None
     assert "kept on the branch main" in logs.ok(*show[1].split()).out
@@ -142,5 +142,5 @@ def test_a_run_that_was_cut_off_is_given_up(
     run = refused["hint"].rpartition("reclaim undo ")[2]
     logs.fails("gone", 9, "cp", "sales/main/logs/a", "sales/main/kept")
     told = logs.ok("undo", run).out
-    assert "2 objects that it had not deleted can be used again, 0 objects are gone" in told
+    assert "released 2 objects not deleted yet; 0 objects are deleted for good" in told
     logs.ok("cp", "sales/main/logs/a", "sales/main/kept")

@@ -170,7 +170,7 @@ def test_get_compares_bytes_when_asked(
 ) -> None:
     target = tmp_path / "out"
     said = tree.ok("get", "sales/main/a.txt", str(target), "--verify")
-    assert "Its SHA-256 is right." in said.out
+    assert "Its SHA-256 matches." in said.out
     document = tree.ok("get", "-r", "sales/main", str(tmp_path / "all"), "--verify", "--json").json
     assert (document["verified"], document["unverified"]) == (5, 0)
 
@@ -195,9 +195,9 @@ def test_get_says_what_could_not_be_verified(
     place, target = "sales/main/elsewhere/x", str(tmp_path / "out")
     document = tree.ok("get", place, target, "--verify", "--json").json
     assert document["verified"] is False
-    assert "not verified" in tree.ok("get", place, target, "--verify").out
+    assert "Not verified" in tree.ok("get", place, target, "--verify").out
     assert (
-        "not verified" in tree.ok("get", "-r", "sales/main", str(tmp_path / "all"), "--verify").out
+        "Not verified" in tree.ok("get", "-r", "sales/main", str(tmp_path / "all"), "--verify").out
     )
     (tmp_path / "outside").write_bytes(b"abcd")
     tree.fails("corrupt", 8, "get", place, target, "--verify")

@@ -46,7 +46,7 @@ def only_run(cli: CommandLine, run: str) -> Any:
 def test_what_an_apply_says(cli: CommandLine, planned: Any, location: Path) -> None:
     said = cli.ok("apply", planned["plan"], "--yes", "--quarantine", "--keep", "3d").out
     first, second = said.splitlines()
-    edited = r"edited the history \(1 commit got other parents, 2 commits left it\)"
+    edited = r"edited the history \(removed 2 commits from it, re-linked 1 commit\)"
     done = rf"sales: moved 7 objects \(.*\) to quarantine and removed 2 commits; {edited}\."
     assert re.fullmatch(done, first)
     assert re.search(r"purged, possible from \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\. ", second)
@@ -103,9 +103,9 @@ def test_an_undo(cli: CommandLine, planned: Any, aside: Any, location: Path) -> 
     cli.ok("log", "sales")
     said = cli.ok("undo", planned["run"]).out
     what = (
-        rf"Undid run {short(planned['run'])}: brought back 7 objects \(.*\) and 2 commits\.\n"
-        r"No run takes what came back before .* UTC\.\n"
-        r"To allow it sooner: reclaim lease release sales "
+        rf"Undid run {short(planned['run'])}: restored 7 objects \(.*\) and 2 commits\.\n"
+        r"No run deletes the restored data before .* UTC\.\n"
+        r"To end this hold: reclaim lease release sales "
         rf"--holder 'undo of run {planned['run']}'\n"
     )
     assert re.fullmatch(what, said)
@@ -139,10 +139,10 @@ def test_an_undo_names_what_it_left(cli: CommandLine, location: Path) -> None:
 
 
 def test_a_purge(cli: CommandLine, planned: Any, aside: Any, location: Path) -> None:
-    assert cli.ok("purge").out == "Nothing in quarantine is past its time.\n"
+    assert cli.ok("purge").out == "No quarantined objects are due.\n"
     assert cli.ok("purge", "sales", "--json").json == {"stores": []}
     error = cli.fails("refused", 6, "purge", "--older-than", "0s")
-    assert "what 1 run moved to quarantine" in error["message"]
+    assert "quarantined objects of 1 run" in error["message"]
     cli.fails("invalid_input", 2, "purge", "--older-than", "old", "--yes")
     cli.fails("not_found", 3, "purge", "none", "--yes")
     assert in_quarantine(location) == aside["objects"]

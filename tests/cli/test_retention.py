@@ -71,14 +71,14 @@ def test_it_says_what_it_does(cli: CommandLine, history: list[str]) -> None:
     assert "no bytes would be deleted" in out
     assert re.search("^commit +written \\(UTC\\) +message", out, re.MULTILINE)
     # A tag keeps its own last commit by the same rule.
-    assert "other parents" in out
+    assert "re-links" in out
     assert "To edit the history: reclaim apply " in out
     assert cli.ok("tag", "list", "sales").out
     out = cli.ok("gc", "sales", *rules).out
     assert out.startswith("sales: edited the history (")
     assert re.search("^commit +written \\(UTC\\) +message", out, re.MULTILINE)
     assert "Kept, by main reason (3 commits; reclaim show " in out
-    assert "No bytes were deleted. To take it back: reclaim undo " in out
+    assert "No bytes were deleted. To undo the edit: reclaim undo " in out
     assert "sales: the history stays as it is" in cli.ok("gc", "sales", *rules).out
     assert "The history stays as it is." in cli.ok("plan", "sales", *rules).out
 
@@ -90,7 +90,7 @@ def test_a_plan_of_it_takes_no_options_of_deletions(
     cli.ok("plan", "sales", "--history-only", "--keep-last", "2", "--out", out)
     for option in (("--quarantine",), ("--max-objects", "1"), ("--exclude", "a")):
         error = cli.fails("invalid_input", 2, "apply", out, "--yes", *option)
-        assert error["message"] == f"{option[0]} does not go with a plan of --history-only"
+        assert error["message"] == f"{option[0]} is not valid for a --history-only plan"
     error = cli.fails("refused", 6, "apply", out)
     assert "edit the history of sales, without deleting anything" in error["message"]
 

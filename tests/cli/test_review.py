@@ -173,7 +173,7 @@ def test_what_is_left_out_is_told(
     cli.fails("plan_refused", 6, *asked, "--exclude", "rwa/*")
     cli.fails("invalid_input", 2, *asked, "--exclude", "")
     assert (
-        "without those that match raw/*"
+        "except objects matching raw/*"
         in cli.fails("refused", 6, "apply", made["plan"], "--exclude", "raw/*")["message"]
     )
     before = cli.ok("log", "sales", "--json").json

@@ -69,7 +69,7 @@ def test_where_each_was_set(bare: CommandLine, project: Path, own: Path) -> None
     text = bare.ok("config", "show").out
     assert f"user file {own}:4" in text
     assert f"user file {own}:5" in text
-    assert f"catalog file: {project / 'reclaim.toml'} (not there)" in text
+    assert f"catalog file: {project / 'reclaim.toml'} (does not exist)" in text
 
 
 def test_every_setting_can_be_set_in_each_place(

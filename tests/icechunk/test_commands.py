@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reclaim.ids import short
 from tests.cli.conftest import CommandLine, bare, plain
 from tests.icechunk.repositories import FIRST, WrittenRepository, bucket_storage
 from tests.icechunk.trees import SampleTree
@@ -49,7 +50,7 @@ def test_expire_by_age(bare: CommandLine, tree: SampleTree, bound: str, spec: in
         assert "cannot be reverted" in refused["message"]
         return
     back = bare.ok("undo", done["run"], "--store", name).out
-    assert f"Undid run {done['run']}" in back
+    assert f"Undid run {short(done['run'])}" in back
     assert tree.lines() == lines
 
 
@@ -58,7 +59,7 @@ def test_the_way_back_is_told(bare: CommandLine, tree: SampleTree, bound: str, s
     text = bare.ok("gc", name, "--history-only", "--older-than", bound, "--delete-expired-tags").out
     assert "deleted refs: tag1" in text
     if spec == 1:
-        assert "which cannot be reverted" in text
+        assert "which cannot be undone" in text
     else:
         assert f"--store {name}" in text
 

@@ -24,8 +24,8 @@ BUGS: dict[str, Bug] = {
     ),
     "leases of others are released without a question": Bug(
         "reclaim.cli.commands.lease",
-        right="            if everything and found:\n",
-        wrong="            if everything and not found:\n",
+        right="            if everything and matching:\n",
+        wrong="            if everything and not matching:\n",
         test=f"{RETENTION}::test_leases_of_a_holder_and_all",
     ),
     "leases of others go with those of a holder": Bug(

@@ -28,8 +28,8 @@ BUGS: dict[str, Bug] = {
     ),
     "that nothing is put in quarantine is taken from a file of others": Bug(
         "reclaim.cli.config.settings",
-        right='without it as the store does",\n        guarded=True,\n',
-        wrong='without it as the store does",\n',
+        right='default: depends on the store",\n        guarded=True,\n',
+        wrong='default: depends on the store",\n',
         test=f"{STRANGERS}[quarantine = false]",
     ),
     "the time in quarantine is taken from a file of others": Bug(

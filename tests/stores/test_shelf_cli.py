@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -75,7 +76,7 @@ def test_the_whole_way(bare: CommandLine, place: Place) -> None:
     assert shown | {"commits": None} == made
     said = " ".join(bare.ok("show", made["plan"]).out.split())
     assert "which cannot take that back" in said
-    assert f"--store {place.name}" in said
+    assert f"--store {shlex.quote(place.name)}" in said
     listed = bare.ok("show", made["plan"], "--objects", "--json").json["listed"]
     assert len(listed) == made["candidates"] == 7
 

@@ -93,7 +93,7 @@ def test_what_a_person_is_told(bare: CommandLine, place: Place) -> None:
     run = bare.ok("runs", place.name, "--json").json["runs"][0]["id"]
     assert f"reclaim undo {short(run)} --store 'terminus:{place.folder}'" in done
     assert "moved 9 objects" in bare.ok("runs", place.name).out
-    assert "Nothing in quarantine is past" in bare.ok("purge", place.name, "--yes").out
+    assert "No quarantined objects are due" in bare.ok("purge", place.name, "--yes").out
     gone = bare.ok("purge", place.name, "--older-than", "0", "--yes").out
     assert "deleted 9 objects" in gone
     bare.fails("refused", 6, "undo", run, "--store", place.name)
@@ -118,7 +118,7 @@ def test_a_purge_tells_what_came_back(bare: CommandLine, place: Place) -> None:
     place.write.label("admin|again", place.gone.data[0])
     said = bare.ok("purge", place.name, "--older-than", "0", "--yes").out
     assert "deleted 8 objects" in said
-    assert "1 object came back" in said
+    assert "Restored 1 object" in said
     assert place.gone.data[0] in place.there()
 
 

@@ -1,6 +1,6 @@
-"""The command line: one file per command.
+"""The command line, with a file per command.
 
-A *session* is what a command works with: where the catalog is, and the *output*. A command gives
-the output one *answer*, which is a *document* for programs and a *view* for people. Whatever goes
-wrong becomes a *failure* with an exit code. Nothing heavy is imported before a command runs.
+A command gets a *session*: the location of the catalog, and the *output*. It gives the output an
+*answer*: a *document* for programs, a *view* for people. Every error becomes a *failure* with an
+exit code. Heavy imports happen only when a command runs.
 """

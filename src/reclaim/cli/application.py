@@ -1,4 +1,4 @@
-"""The application: its global options, and its commands, each loaded when it is asked for."""
+"""The application: global options, and commands loaded on demand."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from reclaim.cli.version import show_version
 from reclaim.cli.views import exits
 
 COMMANDS = tuple(name for names in panels.COMMANDS.values() for name in names)
-"""Each in the module of its name, in the order in which help shows them."""
+"""Each in the module of its name, in the order of help."""
 
 
 HELP_OPTIONS = ["-h", "--help"]
 
 
 def build() -> typer.Typer:
-    """The application with all its commands."""
+    """Build the application with all its commands."""
     # Plain help loads several times faster than rich help.
     app = typer.Typer(
         cls=_Application,
@@ -46,10 +46,10 @@ def build() -> typer.Typer:
 
 @cache
 def application() -> TyperGroup:
-    """The same, ready to run; made once a process, which may run several commands."""
-    made = get_command(build())
-    assert isinstance(made, TyperGroup)
-    return made
+    """Return the application, ready to run; built once per process."""
+    group = get_command(build())
+    assert isinstance(group, TyperGroup)
+    return group
 
 
 def _root(
@@ -81,7 +81,7 @@ def _root(
 
 
 class _Application(panels.PanelledCommands):
-    """The commands of the application."""
+    """Group of all commands."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -89,7 +89,7 @@ class _Application(panels.PanelledCommands):
 
 
 class _Commands(MutableMapping[str, Any]):
-    """Commands by name. Of most of them a process needs one, or none."""
+    """Commands by name, loaded on demand."""
 
     def __init__(self) -> None:
         self._loaded: dict[str, Any] = {}

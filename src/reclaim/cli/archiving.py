@@ -1,4 +1,4 @@
-"""``python -m reclaim.cli.archiving``: makes the class archive of Spark for this machine."""
+"""``python -m reclaim.cli.archiving``: make Java's archive of Spark classes on this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def main() -> int:
-    """Make the archive, in this process."""
+    """Make the archive in this process."""
     from reclaim.engine.spark.class_archive import ClassArchive
     from reclaim.engine.spark.class_archive_writer import make_archive
 
@@ -31,7 +31,7 @@ def main() -> int:
 
 
 def _work(engine: Engine, folder: Path) -> None:
-    """Plan and apply once, so that Java has loaded what plans and applies need."""
+    """Plan and apply, so that Java loads the classes of both."""
     from reclaim.clock import SystemClock
     from reclaim.demo import run
 

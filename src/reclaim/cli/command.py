@@ -1,4 +1,4 @@
-"""The parts that all commands share: session, global options after the name, exit codes in help."""
+"""Parts shared by all commands: session, global options, exit codes in help."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ JsonOption = Annotated[
     bool,
     typer.Option(
         "--json",
-        help="Answer with one JSON document.",
+        help="Answer with a JSON document.",
         show_default=False,
         rich_help_panel=GLOBAL,
     ),
@@ -59,8 +59,7 @@ VerboseOption = Annotated[
         "--verbose",
         "-v",
         count=True,
-        help="Log what is done, on stderr; -vv logs more. "
-        f"The same as {BY_KEY['log'].variable}=info.",
+        help=f"Log to stderr; -vv logs more. The same as {BY_KEY['log'].variable}=info.",
         show_default=False,
         rich_help_panel=GLOBAL,
     ),
@@ -87,7 +86,9 @@ NoHeaderOption = Annotated[
 ]
 YesOption = Annotated[
     bool,
-    typer.Option("--yes", "-y", help="Do not ask.", show_default=False, rich_help_panel=SAFETY),
+    typer.Option(
+        "--yes", "-y", help="Skip the confirmation.", show_default=False, rich_help_panel=SAFETY
+    ),
 ]
 MetaOption = Annotated[
     list[str] | None, typer.Option("--meta", metavar="KEY=VALUE", help="Metadata; repeatable.")
@@ -106,39 +107,39 @@ GLOBAL_OPTIONS: Mapping[str, Any] = {
     "log_format": LogFormatOption,
     "no_header": NoHeaderOption,
 }
-"""Options that every command has, by the field of ``Globals`` that they set."""
+"""Options of every command, by their field of ``Globals``."""
 
 
 def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
-    """Make a function a command. Its first parameter is the session; the rest are its own.
+    """Register a function as a command. Its first parameter is the session.
 
-    A parameter whose type is a dataclass stands for the options that are its fields, so that
-    several commands can share them.
+    A parameter with a dataclass as its type stands for a group of options, its fields. Commands
+    share such groups.
     """
     _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
 
-    def run(ctx: typer.Context, **own: Any) -> None:
-        own_globals = Globals(**{name: own.pop(name) for name in GLOBAL_OPTIONS})
-        given = (ctx.obj or Globals()).then(own_globals)
-        settings = find_settings(_options_given(ctx, given, own))
+    def run(ctx: typer.Context, **values: Any) -> None:
+        after_command = Globals(**{name: values.pop(name) for name in GLOBAL_OPTIONS})
+        globals_ = (ctx.obj or Globals()).then(after_command)
+        settings = find_settings(_options_given(ctx, globals_, values))
         CURRENT_SETTINGS.set(settings)
         for key, name in _FILLED.items():
-            if name in own and settings.is_set(key):
-                own[name] = settings[key]
+            if name in values and settings.is_set(key):
+                values[name] = settings[key]
         for parameter in parameters:
             if is_dataclass(parameter.annotation):
                 group: Any = parameter.annotation
-                values = {field.name: own.pop(field.name) for field in fields(group)}
-                own[parameter.name] = group(**values)
-        asked = Verbosity.of(settings)
-        CURRENT.set(asked)
+                options = {field.name: values.pop(field.name) for field in fields(group)}
+                values[parameter.name] = group(**options)
+        verbosity = Verbosity.of(settings)
+        CURRENT.set(verbosity)
         session = Session(
             str(settings["catalog"]),
-            given.catalog is not None,
-            output_for(given.as_json, no_header=given.no_header),
+            globals_.catalog is not None,
+            output_for(globals_.as_json, no_header=globals_.no_header),
         )
-        with logging_to_stderr(asked):
-            function(session, **own)
+        with logging_to_stderr(verbosity):
+            function(session, **values)
 
     shown = [
         _parameter("ctx", typer.Context),
@@ -155,7 +156,7 @@ def command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
 
 
 def group(app: typer.Typer, name: str, summary: str) -> typer.Typer:
-    """A command with commands of its own, such as ``repo``."""
+    """Make a group of commands, such as ``repo``."""
     made = typer.Typer(
         cls=PanelledGroup,
         help=summary,
@@ -177,9 +178,9 @@ def take_globals(
     log_format: LogFormatOption = None,
     no_header: NoHeaderOption = False,
 ) -> None:
-    """Note the global options that stand before a command's name."""
-    given = Globals(catalog, as_json, quiet, verbose, log_format, no_header)
-    ctx.obj = (ctx.obj or Globals()).then(given)
+    """Store the global options given before the name of a command."""
+    before_command = Globals(catalog, as_json, quiet, verbose, log_format, no_header)
+    ctx.obj = (ctx.obj or Globals()).then(before_command)
     if ctx.invoked_subcommand is None:
         if ctx.obj.as_json:
             raise typer.BadParameter("a command is missing", ctx=ctx)
@@ -192,32 +193,34 @@ _FILLED: Mapping[str, str] = {
     for setting in SETTINGS
     if setting.key in ("committer", "min_age", "quarantine")
 }
-"""Options of some commands that take the value of a setting, where they were not given."""
+"""Options of some commands, filled from settings if not given."""
 
 
-def _options_given(ctx: typer.Context, given: Globals, own: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that the command line gives, by key."""
-    if given.quiet and given.verbose:
+def _options_given(
+    ctx: typer.Context, globals_: Globals, values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the settings on the command line, by key."""
+    if globals_.quiet and globals_.verbose:
         raise InvalidInput("-q and -v exclude each other")
     options: dict[str, Any] = {
-        "catalog": given.catalog,
-        "quiet": given.quiet or None,
-        "log_format": _known("--log-format", given.log_format, FORMATS),
+        "catalog": globals_.catalog,
+        "quiet": globals_.quiet or None,
+        "log_format": _known("--log-format", globals_.log_format, FORMATS),
     }
-    if given.verbose:
-        options["log"] = "debug" if given.verbose > 1 else "info"
+    if globals_.verbose:
+        options["log"] = "debug" if globals_.verbose > 1 else "info"
     for setting in SETTINGS:
-        source = ctx.get_parameter_source(setting.option) if setting.option in own else None
+        source = ctx.get_parameter_source(setting.option) if setting.option in values else None
         if source is not None and source.name == "COMMANDLINE":
-            options[setting.key] = own[setting.option]
+            options[setting.key] = values[setting.option]
     _known("--engine", options.get("engine"), ENGINES)
     return {key: value for key, value in options.items() if value is not None}
 
 
-def _known(flag: str, given: str | None, known: Sequence[str]) -> str | None:
-    if given is not None and given not in known:
-        raise InvalidInput(f"{flag} is {given!r}", hint=f"set it to one of {', '.join(known)}")
-    return given
+def _known(flag: str, value: str | None, known: Sequence[str]) -> str | None:
+    if value is not None and value not in known:
+        raise InvalidInput(f"{flag} is {value!r}", hint=f"set it to one of {', '.join(known)}")
+    return value
 
 
 def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:

@@ -1,4 +1,4 @@
-"""Files and folders of this machine, as put reads them and get writes them."""
+"""Local files and folders, read by put and written by get."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Folder:
 
 
 def read_folder(root: Path) -> Folder:
-    """All files below a folder. A folder that cannot be read is an error, never left out."""
+    """List all files below a folder. An unreadable folder is an error."""
     folder = Folder()
     with translated():
         for place, folders, names in os.walk(root, onerror=_raise):
-            here = Path(place)
+            parent = Path(place)
             folders.sort()
-            links = [name for name in folders if (here / name).is_symlink()]
-            folder.skipped.extend((here / name).relative_to(root).as_posix() for name in links)
+            links = [name for name in folders if (parent / name).is_symlink()]
+            folder.skipped.extend((parent / name).relative_to(root).as_posix() for name in links)
             for name in sorted(names):
-                file = here / name
+                file = parent / name
                 path = file.relative_to(root).as_posix()
                 if file.is_file():
                     folder.files.append(LocalFile(path, file, file.stat().st_size))
@@ -55,9 +55,9 @@ def _raise(error: OSError) -> None:
 
 
 def inside(root: Path, path: str) -> Path:
-    """Where a path of the catalog goes below a folder, once its parents are made.
+    """Return the local file of a catalog path below a folder, and create its parents.
 
-    Links in the folder must not lead out of it.
+    Refuse links that lead out of the folder.
     """
     with translated():
         target = root / path
@@ -71,12 +71,12 @@ def inside(root: Path, path: str) -> Path:
 
 def _refuse_outside(base: Path, target: Path) -> None:
     if not target.resolve().is_relative_to(base):
-        raise Refused(f"{target} is a link that leads out of {base}", hint="choose an empty folder")
+        raise Refused(f"{target} is a link out of {base}", hint="choose an empty folder")
 
 
 @contextmanager
 def replacing(target: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the target's place when the block ends well; otherwise nothing is left."""
+    """Open a file that replaces the target after the block; on an error it is deleted."""
     with translated():
         target = target.resolve()
         if target.exists() and not target.is_file():
@@ -95,7 +95,7 @@ def replacing(target: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn what the operating system raises into the tree of ``reclaim.errors``."""
+    """Convert operating system errors to ``reclaim.errors``."""
     try:
         yield
     except BrokenPipeError:

@@ -1,6 +1,6 @@
-"""The entry point: runs the application and turns whatever happens into an exit code.
+"""Entry point: run the application, and convert every outcome to an exit code.
 
-Whatever is loaded here is loaded by every command, so the application itself is loaded late.
+Imports here cost time in every command, so the application itself is imported late.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from reclaim.cli.views.failure import Failure
 
 COMPLETION_VARIABLE = "_RECLAIM_COMPLETE"
-"""Set by a shell that asks how a line may go on."""
+"""Set by a shell for completion."""
 
 
 def script() -> NoReturn:
-    """The command ``reclaim``: runs one command in a process of its own, and ends the process.
+    """The program ``reclaim``: run a command, and end the process.
 
-    Most of a short command's time goes into loading libraries and, at the end, taking them apart
-    again. The first is quicker when garbage is looked for less often; the second is left out.
-    Nothing waits for it: answers are flushed, catalogs closed and temporary files gone by then.
+    Most of the time of a short command is the import of libraries, and their clean-up at the end.
+    A higher threshold for Python's garbage collector speeds up imports. ``os._exit`` skips the
+    clean-up: answers are flushed, catalogs closed and temporary files deleted before.
     """
     gc.set_threshold(200_000)
     signals.install()
@@ -38,7 +38,7 @@ def script() -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code."""
+    """Run a command. Return its exit code."""
     args = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(args)
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
+        # The reader closed the pipe.
         _abandon_stdout()
         return exits.BROKEN_PIPE
 
@@ -76,7 +76,7 @@ def _run(args: list[str]) -> int:
         sys.stdout.flush()
         return end.exit_code
     except SystemExit as end:
-        # Typer ends so after the options of completion, and after an answer to a shell.
+        # Typer exits like this after completion.
         sys.stdout.flush()
         return int(end.code or exits.DONE)
     except BrokenPipeError:
@@ -103,18 +103,18 @@ def _report(failure: Failure, *, as_json: bool) -> None:
     except BrokenPipeError:
         raise
     except OSError:
-        # It is stdout that cannot be written: a full disk, for one.
+        # Writing to stdout failed, such as on a full disk.
         _abandon_stdout()
         ConsoleOutput().fail(failure)
 
 
 def _abandon_stdout() -> None:
-    """Let what is left in the buffer of stdout go nowhere, so that nothing is flushed at exit."""
+    """Redirect stdout to the null device: a flush at exit discards the buffer."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _wants_json(args: list[str]) -> bool:
-    """Whether JSON was asked for, also when the rest of the line cannot be understood."""
+    """Whether ``--json`` is on the command line, even if other arguments are invalid."""
     options = args[: args.index("--")] if "--" in args else args
     return "--json" in options
 

@@ -1,4 +1,4 @@
-"""Parts that commands with runs share: an engine, how they are watched, where they log."""
+"""Parts shared by commands with runs: engine, progress, logs."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """Where the work of a run is done."""
+    """Engine of a run."""
 
     engine_name: Annotated[
         str | None,
         typer.Option(
             "--engine",
             metavar="ENGINE",
-            help="Where the work is done: spark, or local for at most a million objects and "
-            "without Java. Default: spark.",
+            help="Engine of the run: spark, or local (at most a million objects, no Java). "
+            "Default: spark.",
             show_default=False,
             rich_help_panel=ENGINE,
         ),
@@ -59,20 +59,20 @@ class RunOptions:
         typer.Option(
             metavar="N",
             min=1,
-            help="How many tasks a large job is cut into. Default: two for each core.",
+            help="Number of tasks of a large job. Default: two for each core.",
             show_default=False,
             rich_help_panel=ENGINE,
         ),
     ] = None
 
     def work(self) -> Work:
-        """The engine that was chosen, and progress as the command was asked to show it."""
+        """Return the chosen engine and progress display."""
         from reclaim.api.work import Work
 
         return Work(self._engine, watching)
 
     def spark(self) -> Any:
-        """A Spark session that says nothing of its own."""
+        """Start a Spark session without output."""
         return _choose(current()).build_session()
 
     def _engine(self, watch: Watch) -> Engine:
@@ -93,16 +93,16 @@ def _choose(settings: Settings) -> EngineChoice:
         master=master,
         remote=remote,
         tasks=None if tasks is None else int(tasks),
-        # What Java says of a failed job reaches us as an error.
+        # Failures of Java jobs are raised as errors.
         silent=not debug,
     )
 
 
 class _Unhandled(logging.Handler):
-    """Writes to stderr what no other handler writes, as Python does by itself.
+    """Write records without a handler to stderr, as Python does by default.
 
-    But not what the bridge to Java has to say of a call that Ctrl-C ended, which it writes to the
-    root of all logs.
+    Skip records of py4j, the bridge to Java: it logs calls interrupted by Ctrl-C to the root
+    logger.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

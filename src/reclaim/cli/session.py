@@ -1,4 +1,4 @@
-"""A session: what the global options say, handed to each command."""
+"""A session: the catalog and the output, chosen by global options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Globals:
-    """The global options that were given so far, from left to right."""
+    """Global options given so far, from left to right."""
 
     catalog: str | None = None
     as_json: bool = False
@@ -45,7 +45,7 @@ class Globals:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where the catalog is and where the answer goes."""
+    """Location of the catalog, and destination of the answer."""
 
     location: str
     named: bool
@@ -53,14 +53,14 @@ class Session:
     output: Output
 
     def open(self) -> Catalog:
-        """Open the catalog; to be used in a ``with`` block."""
+        """Open the catalog, for a ``with`` block."""
         from reclaim.catalog import Catalog
 
         return Catalog.open(self.location)
 
     @contextmanager
     def stores(self, name: str | None) -> Iterator[Sequence[Store]]:
-        """The store of a name, or all of the catalog; only for the latter it is opened."""
+        """Open the store of a name, or all stores of the catalog."""
         from reclaim.stores.registry import find, find_all, find_foreign
 
         foreign = None if name is None else find_foreign(name)
@@ -72,7 +72,7 @@ class Session:
 
     @contextmanager
     def open_stores(self, name: str | None, work: Work) -> Iterator[Sequence[OpenStore]]:
-        """The same as ``stores``, to make runs with."""
+        """Like ``stores``, ready to make runs."""
         from reclaim.api.store import OpenStore
 
         with self.stores(name) as stores:
@@ -80,7 +80,7 @@ class Session:
 
     @contextmanager
     def all_stores(self, location: str | None) -> Iterator[Sequence[NamedStore]]:
-        """Every store at a location, as SCHEME:LOCATION; every one of the catalog without any."""
+        """Open every store at SCHEME:LOCATION, or every store of the catalog."""
         from reclaim.stores.registry import find_several
 
         if location is not None:
@@ -91,7 +91,7 @@ class Session:
 
     @contextmanager
     def named_stores(self, name: str | None) -> Iterator[Sequence[NamedStore]]:
-        """The same as ``stores``, each with its name."""
+        """Like ``stores``, each with its name."""
         from reclaim.stores.registry import NamedStore
 
         with self.stores(name) as stores:
@@ -99,9 +99,9 @@ class Session:
 
     @contextmanager
     def planned(self, store: str | None, kind: str, name: str, uid: str) -> Iterator[Store]:
-        """The store that a plan was made for, which has to be the one that was named, if one was.
+        """Open the store of a plan. Refuse a different store than the named store.
 
-        A plan must not choose a folder by itself, so other stores than the catalog's are named.
+        A plan must not choose a folder by itself: stores outside the catalog must be named.
         """
         from reclaim.stores.registry import check_planned, find_planned, name_of
 
@@ -112,21 +112,21 @@ class Session:
             return
         if kind != "catalog":
             raise Refused(
-                f"the plan is for a {kind} store, which has to be named",
-                hint=f"add --store {name_of(kind, name, uid)}, if that is the store that you mean",
+                f"the plan is for a {kind} store; name the store",
+                hint=f"add --store {name_of(kind, name, uid)}, if this is the intended store",
             )
         with self.open() as catalog:
             yield find_planned(catalog, name=name, uid=uid)
 
-    def confirm(self, what: str, *, yes: bool) -> None:
-        """Ask before something that cannot be taken back; without a terminal, ``--yes`` answers."""
+    def confirm(self, action: str, *, yes: bool) -> None:
+        """Ask before an irreversible action; without a terminal, ``--yes`` is required."""
         if yes:
             return
         if self.output.for_programs or not sys.stdin.isatty():
             raise Refused(
-                f"refusing to {what} without confirmation (no terminal)", hint="use --yes"
+                f"refusing to {action} without confirmation (no terminal)", hint="use --yes"
             )
-        print(f"Really {what}? [y/N] ", end="", file=sys.stderr, flush=True)
+        print(f"Really {action}? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Refused("not confirmed; nothing was changed")
 
@@ -140,7 +140,7 @@ def output_for(as_json: bool, *, no_header: bool = False) -> Output:
 
 
 def login_name() -> str:
-    """The name of the user who runs this command, as far as the system knows."""
+    """Return the login name of the user; empty if unknown."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -148,7 +148,7 @@ def login_name() -> str:
 
 
 def parse_metadata(pairs: Sequence[str]) -> dict[str, str]:
-    """The metadata that ``--meta KEY=VALUE`` options give."""
+    """Parse ``--meta KEY=VALUE`` options."""
     metadata: dict[str, str] = {}
     for pair in pairs:
         key, sign, value = pair.partition("=")

@@ -1,4 +1,4 @@
-"""Signals that end a command: Ctrl-C, and SIGTERM, by which schedulers end what they started."""
+"""Signals to end a command: SIGINT (Ctrl-C) and SIGTERM (schedulers)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM. It ends a command like Ctrl-C does, with the same clean-up."""
+    """SIGTERM. It ends a command like Ctrl-C, with the same clean-up."""
 
 
 ENDS: dict[int, type[KeyboardInterrupt]] = {
@@ -18,25 +18,25 @@ ENDS: dict[int, type[KeyboardInterrupt]] = {
 
 
 def exit_code(number: int) -> int:
-    """The code that a shell gives to a process which a signal ended."""
+    """Return the exit code of a process ended by a signal, as in shells."""
     return 128 + number
 
 
 def install() -> None:
-    """Let the first signal end the command in order, and a second one the process at once.
+    """End the command in order at the first signal, and the process at once at the second.
 
-    For the process of a command only: in a program that uses the library, signals are its own.
+    Only for the process of a command; a program with the library handles its own signals.
     """
-    asked = False
+    ending = False
 
     def end(number: int, _frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+        nonlocal ending
+        if ending:
             os._exit(exit_code(number))
-        asked = True
+        ending = True
         raise ENDS[number]
 
     for number in ENDS:
-        # Whoever started the command may want it to ignore one: a shell does so for `&`.
+        # The parent process may want a signal to be ignored, as shells do for `&`.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, end)

@@ -1,4 +1,4 @@
-"""``reclaim apply``: do what a plan says."""
+"""``reclaim apply``: apply a plan."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from reclaim.cli.command import YesOption, command
-from reclaim.cli.options.found_plan import (
+from reclaim.cli.options.kinds import HISTORY_ONLY, flag, given_options
+from reclaim.cli.options.limits import LimitOptions
+from reclaim.cli.options.missing_layers import MissingOption
+from reclaim.cli.options.panels import KEEP, SAFETY
+from reclaim.cli.options.plan_argument import (
     PlanArgument,
     PlanStoreOption,
     open_to_apply,
     shown,
     to_show,
 )
-from reclaim.cli.options.kinds import HISTORY_ONLY, flag, given_options
-from reclaim.cli.options.limits import LimitOptions
-from reclaim.cli.options.missing import MissingOption
-from reclaim.cli.options.panels import KEEP, SAFETY
 from reclaim.cli.options.quarantining import QuarantineOptions
 from reclaim.cli.options.store_names import store_option
 from reclaim.cli.running import RunOptions
@@ -54,8 +54,7 @@ def apply(
         str | None,
         typer.Option(
             metavar="SHA256",
-            help="The digest that `plan` printed, or its first 16 digits. "
-            "Any other plan is refused.",
+            help="The digest of the plan, or its first 16 digits. Any other plan is refused.",
             show_default=False,
             rich_help_panel=SAFETY,
         ),
@@ -76,7 +75,7 @@ def apply(
 
     Example: reclaim apply latest
 
-    Objects that are referenced again stay. A plan of --history-only edits the history, and deletes
+    Objects that are referenced again stay. A plan of --history-only edits the history and deletes
     nothing. Safe to run again after an interruption.
     """
     from reclaim.api.options import ApplyArguments, limits_of
@@ -89,16 +88,16 @@ def apply(
         check_digest(digest)
     globs = check_globs(exclude or ())
     limits = limiting.read()
-    with open_to_apply(session, plan, store) as (found, opened):
-        document = found.document
+    with open_to_apply(session, plan, store) as (located, opened):
+        document = located.document
         edit_only = document.history_only is not None
         if edit_only:
             for group in (quarantining, limiting):
                 for option in given_options(group):
-                    raise InvalidInput(f"{flag(option)} does not go with a plan of {HISTORY_ONLY}")
+                    raise InvalidInput(f"{flag(option)} is not valid for a {HISTORY_ONLY} plan")
             if globs:
-                raise InvalidInput(f"--exclude does not go with a plan of {HISTORY_ONLY}")
-        review = f"reclaim show {to_show(document, found.place)}"
+                raise InvalidInput(f"--exclude is not valid for a {HISTORY_ONLY} plan")
+        review = f"reclaim show {to_show(document, located.place)}"
         limits_of(limits).check(document, hint=f"nothing was changed; review it: {review}")
         arguments = ApplyArguments() if edit_only else quarantining.arguments(opened, limits)
         quarantined = bool(not edit_only and quarantining.removal(opened).name)
@@ -107,7 +106,7 @@ def apply(
             action = _action(document, opened.name, globs, quarantined=quarantined)
             session.confirm(action, yes=yes)
 
-        run = Plan(found, OpenStore(opened, running.work())).apply(
+        run = Plan(located, OpenStore(opened, running.work())).apply(
             digest=digest,
             exclude=globs,
             unsafe_allow_missing_layers=unsafe_allow_missing_layers,
@@ -122,38 +121,38 @@ def apply(
 
 
 def _action(document: PlanDocument, name: str, globs: Sequence[str], *, quarantined: bool) -> str:
-    """The change that an apply of a plan makes, for the question before it.
+    """Describe the change of an apply, for the confirmation.
 
-    ``name`` is that of the store: the plan may claim any.
+    ``name`` is the name of the opened store; the name in the plan is not trusted.
     """
     if document.history_only is not None:
         return f"edit the history of {name}, without deleting anything,"
-    what = f"{objects(document.candidates)} ({size(document.candidate_bytes)}) of {name}"
+    target = f"{objects(document.candidates)} ({size(document.candidate_bytes)}) of {name}"
     if globs:
-        what = f"{what}, without those that match {' or '.join(globs)},"
-    action = f"move {what} to quarantine" if quarantined else f"delete {what} for good"
+        target = f"{target}, except objects matching {' or '.join(globs)},"
+    action = f"move {target} to quarantine" if quarantined else f"delete {target} for good"
     if document.edits_history:
-        action += " and edit the history as the plan says"
+        action += " and edit the history as planned"
     return action
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyAnswer:
-    """The answer that says what an apply did."""
+    """Answer with the result of an apply."""
 
     store: Store
     applied: Applied
     planned: PlanDocument
 
     def document(self) -> ApplyDocument:
-        done = self.applied
+        applied = self.applied
         return {
-            "run": done.run,
-            "plan": shown(done.place),
+            "run": applied.run,
+            "plan": shown(applied.place),
             "store": self.store.name,
             "already_applied": False,
             "finished_at": None,
-            **applied_document(done),
+            **applied_document(applied),
         }
 
     def view(self) -> Iterator[Block]:
@@ -162,7 +161,7 @@ class ApplyAnswer:
         yield from self.notes()
 
     def notes(self) -> Iterator[Block]:
-        """All that one line does not say."""
+        """Yield details after the first line."""
         if self.planned.history_only is not None:
             yield from self._edit_notes()
             return
@@ -185,16 +184,15 @@ class ApplyAnswer:
         if spared := self.applied.spared:
             yield (
                 f"{snapshots(spared, noun)} of the plan stay: the store's own library left them in "
-                "the history, or something names them again."
+                "the history, or they are referenced again."
             )
         if unplanned := self.applied.unplanned:
             yield (
-                f"The store's own library took {snapshots(unplanned, noun)} out of the history "
-                "that the plan does not name. They stay, with all that they need, until a later "
-                "plan names them."
+                f"The store's own library removed {snapshots(unplanned, noun)} from the history "
+                "beyond the plan. They stay, with all their objects, until a later plan lists them."
             )
         if self.applied.edit.released > self.applied.condemned and not self.applied.until:
-            yield f"Take the history edit back with: {undo}"
+            yield f"To undo the history edit: {undo}"
         if until := self.applied.until:
             yield (
                 f"No space is freed until they are purged, possible from {instant(until)} UTC. "
@@ -202,33 +200,33 @@ class ApplyAnswer:
             )
 
     def _edit_notes(self) -> Iterator[Block]:
-        """The commits that left the history, the reasons of those that stay, and the way back."""
+        """Yield the removed commits, the reasons of kept commits, and the command for an undo."""
         from reclaim.run.plan.plan_location import LocatedPlan
         from reclaim.stores.abilities import ExpiresItself
 
         yield from read_history(LocatedPlan.at(self.applied.place, self.planned)).view()
         noun = self.applied.noun
-        yield expired(self.planned.expired, [one.holder for one in self.planned.held_by], noun)
+        yield expired(self.planned.expired, [held.holder for held in self.planned.held_by], noun)
         if not self.applied.edit:
             return
         is_final = isinstance(self.store, ExpiresItself) and bool(self.store.irreversible())
         if is_final and self.planned.library_edit is not None:
             yield (
                 "No bytes were deleted. The store's own library edited the history, which cannot "
-                "be taken back; until they are collected, a branch or a tag can be made at the "
+                "be undone; until they are collected, branches and tags can be made at the "
                 f"{noun}s."
             )
         else:
             option = store_option(self.store.kind, self.store.uid)
             yield (
-                "No bytes were deleted. To take it back: "
+                "No bytes were deleted. To undo the edit: "
                 f"reclaim undo {short(self.applied.run)}{option}"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class SettledAnswer:
-    """The answer for a plan that left nothing to do."""
+    """Answer for a plan with nothing to do."""
 
     store: Store
     settled: FinishedPlan
@@ -276,35 +274,35 @@ NOTHING_APPLIED: AppliedDocument = {
     "excluded_bytes": 0,
     "excluded_list": "",
 }
-"""The summary of an apply that did nothing: a program finds every field, whatever was done."""
+"""Summary of an apply without changes. Programs find every field in each answer."""
 
 
 def applied_document(applied: Applied) -> AppliedDocument:
-    """The summary of an apply with all its fields."""
+    """Return the summary of an apply with all its fields."""
     return cast(AppliedDocument, {**NOTHING_APPLIED, **applied.summary()})
 
 
 def sentence(applied: Applied, *, edit_only: bool = False) -> str:
-    """The summary of an apply, in a few words; ``edit_only`` of one that deletes nothing."""
+    """Describe the result of an apply; ``edit_only`` if it only edits the history."""
     if edit_only:
         return history_edit(applied.edit, applied.noun) or HISTORY_STAYS
-    done = applied.summary()
-    what = f"{objects(done['objects'])} ({size(done['bytes'])})"
-    said = f"moved {what} to quarantine" if applied.until else f"deleted {what}"
-    if done["failed"]:
-        said += f", failed on {done['failed']}"
+    summary = applied.summary()
+    amount = f"{objects(summary['objects'])} ({size(summary['bytes'])})"
+    text = f"moved {amount} to quarantine" if applied.until else f"deleted {amount}"
+    if summary["failed"]:
+        text += f", failed on {summary['failed']}"
     if applied.by_lifecycle_rules:
-        return said
-    waiting = max(0, done["condemned"] - done["collected"])
-    said += f" and removed {snapshots(done['collected'] + waiting, applied.noun)}"
+        return text
+    waiting = max(0, summary["condemned"] - summary["collected"])
+    text += f" and removed {snapshots(summary['collected'] + waiting, applied.noun)}"
     if waiting:
-        said += f" (the objects of {waiting} go later)"
+        text += f" (the objects of {waiting} go later)"
     edit = history_edit(applied.edit, applied.noun)
-    return f"{said}; {edit}" if edit else said
+    return f"{text}; {edit}" if edit else text
 
 
 def requests(applied: Applied) -> str:
-    """The cost of a quarantine beside space, where requests are paid for."""
+    """Describe the cost of a quarantine in requests, in stores with billed requests."""
     if not applied.requests:
         return ""
-    return f"It took {applied.requests} requests, and bringing them back takes as many. "
+    return f"It took {applied.requests} requests, and an undo takes as many. "

@@ -37,10 +37,10 @@ def create(
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="REF", help="The same as REF.", show_default=False),
+        typer.Option("--from", metavar="REF", help="Same as REF.", show_default=False),
     ] = None,
 ) -> None:
-    """Make a branch at a commit. A slash in its name is written %2F."""
+    """Create a branch at a commit. A slash in its name is written %2F."""
     if ref is not None and source is not None:
         raise InvalidInput("REF and --from exclude each other", hint="give one of them")
     place = parse_ref(name)
@@ -65,7 +65,7 @@ def list_(session: Session, repository: RepositoryArgument) -> None:
 
 
 def delete(session: Session, name: NameArgument, yes: YesOption = False) -> None:
-    """Delete a branch. It asks first when the branch has uncommitted changes."""
+    """Delete a branch. Asks first if it has uncommitted changes."""
     place = parse_ref(name)
     with session.open() as catalog:
         repo = catalog.repository(place.repository)

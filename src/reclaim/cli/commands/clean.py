@@ -1,4 +1,4 @@
-"""``reclaim clean``: remove rows that nobody reads any more."""
+"""``reclaim clean``: remove unused rows of the database."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reclaim.cli.views.output import Done
 
 
 class CleanedRepository(TypedDict):
-    """A repository, and how much was removed of it."""
+    """A repository, and the number of removed rows."""
 
     name: str
     rows: int
@@ -23,7 +23,7 @@ class CleanedRepository(TypedDict):
 
 
 class CleanedDocument(TypedDict):
-    """Each repository that was cleaned."""
+    """Cleaned repositories."""
 
     repositories: Sequence[CleanedRepository]
 
@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def clean(session: Session, repository: AnyRepositoryArgument = None) -> None:
-    """Remove the database rows of changes that were committed or reset. No bytes are deleted."""
+    """Remove database rows of committed or reset changes. No bytes are deleted."""
     with session.open() as catalog:
         if repository is None:
             cleaned = catalog.clean()
@@ -43,7 +43,7 @@ def clean(session: Session, repository: AnyRepositoryArgument = None) -> None:
     rows = sum(counts.rows for counts in cleaned.values())
     session.output.answer(
         Done(
-            f"Removed {rows} rows that nobody reads any more.",
+            f"Removed {rows} unused rows.",
             CleanedDocument(
                 repositories=[
                     {"name": name, "rows": counts.rows, "tokens": counts.tokens}

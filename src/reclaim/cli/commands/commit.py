@@ -1,4 +1,4 @@
-"""``reclaim commit``: make the uncommitted changes of a branch part of its history."""
+"""``reclaim commit``: commit the uncommitted changes of a branch."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ from reclaim.ids import SHORT
 
 
 class CommitMade(CommitDocument):
-    """The commit that a branch is at."""
+    """Newest commit of a branch."""
 
     changed: bool
-    """False with --if-changed when there was nothing to commit; then it is the commit that the
-    branch stays at."""
+    """False with --if-changed without changes; then it is the unchanged head of the branch."""
 
 
 def register(app: typer.Typer) -> None:
@@ -34,13 +33,11 @@ def commit(
     message: Annotated[str, typer.Option("--message", "-m", metavar="TEXT", show_default=False)],
     meta: MetaOption = None,
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Commit even when nothing changed.")
+        bool, typer.Option("--allow-empty", help="Commit even without changes.")
     ] = False,
     if_changed: Annotated[
         bool,
-        typer.Option(
-            "--if-changed", help="Succeed, with exit code 0, when there is nothing to commit."
-        ),
+        typer.Option("--if-changed", help="Exit with code 0 if there is nothing to commit."),
     ] = False,
     committer: CommitterOption = None,
 ) -> None:
@@ -63,7 +60,7 @@ def commit(
             if not if_changed:
                 raise
             made, changed = repository.commit(place.ref), False
-    said = f"Committed {made.id[:SHORT]} on {place.ref}."
+    sentence = f"Committed {made.id[:SHORT]} on {place.ref}."
     if not changed:
-        said = f"There is nothing to commit on {place.ref}; it stays at {made.id[:SHORT]}."
-    session.output.answer(Done(said, CommitMade(**commit_document(made), changed=changed)))
+        sentence = f"There is nothing to commit on {place.ref}; it stays at {made.id[:SHORT]}."
+    session.output.answer(Done(sentence, CommitMade(**commit_document(made), changed=changed)))

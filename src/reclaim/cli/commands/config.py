@@ -1,4 +1,4 @@
-"""``reclaim config``: the settings, and where each comes from."""
+"""``reclaim config``: settings and their origins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reclaim.cli.session import Session
 from reclaim.cli.views.output import Block, Table
 
 Origin = Literal["option", "variable", "catalog file", "user file", "default"]
-"""Where a setting comes from."""
+"""Origin of a setting."""
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
 
 
 def show(session: Session) -> None:
-    """Show every setting, and where it was set.
+    """Show every setting and its origin.
 
     Secrets are hidden.
     """
@@ -31,21 +31,21 @@ def show(session: Session) -> None:
 
 
 class SettingDocument(TypedDict):
-    """A setting, its value, and where it was set."""
+    """A setting, its value and its origin."""
 
     name: str
     value: str | bool | int | None
-    """Without secrets."""
+    """Value without secrets."""
     origin: Origin
     where: str | None
-    """The option, the variable, or the file and line."""
+    """Option, variable, or file and line."""
     flag: str
     variable: str
     meaning: str
 
 
 class SettingsFile(TypedDict):
-    """A file that was looked for."""
+    """A possible configuration file."""
 
     origin: str
     path: str
@@ -53,7 +53,7 @@ class SettingsFile(TypedDict):
 
 
 class SettingsDocument(TypedDict):
-    """Every setting, and the files that were looked for."""
+    """All settings and possible configuration files."""
 
     settings: Sequence[SettingDocument]
     files: Sequence[SettingsFile]
@@ -61,7 +61,7 @@ class SettingsDocument(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class SettingsAnswer:
-    """The answer that lists settings."""
+    """Answer that lists settings."""
 
     settings: Settings
 
@@ -80,8 +80,8 @@ class SettingsAnswer:
                 for chosen in self.settings.chosen.values()
             ],
             "files": [
-                {"origin": origin, "path": str(path), "found": found}
-                for origin, path, found in self.settings.files
+                {"origin": origin, "path": str(path), "found": exists}
+                for origin, path, exists in self.settings.files
             ],
         }
 
@@ -97,8 +97,8 @@ class SettingsAnswer:
         ]
         yield Table(("setting", "value", "from", "variable"), rows)
         yield ""
-        for origin, path, found in self.settings.files:
-            yield f"{origin}: {path}" + ("" if found else " (not there)")
+        for origin, path, exists in self.settings.files:
+            yield f"{origin}: {path}" + ("" if exists else " (does not exist)")
 
 
 def _shown(value: object) -> str:

@@ -39,34 +39,32 @@ def cp(
     source: Annotated[str, typer.Argument(metavar="REPO/REF/PATH", show_default=False)],
     target: Annotated[str, typer.Argument(metavar="REPO/BRANCH/PATH", show_default=False)],
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="Copy all that is below PATH.")
+        bool, typer.Option("--recursive", "-r", help="Copy everything below PATH.")
     ] = False,
 ) -> None:
-    """Copy an object to a branch. Inside a branch that takes no more space."""
+    """Copy an object to a branch. A copy within a branch takes no extra space."""
     parse = parse_folder if recursive else parse_object
-    taken, given = parse(source), parse(target)
+    from_, to = parse(source), parse(target)
     with session.open() as catalog:
-        copy = _copier(catalog, taken, given)
-        reader = catalog.repository(taken.repository).at(taken.ref)
+        copy = _copier(catalog, from_, to)
+        reader = catalog.repository(from_.repository).at(from_.ref)
         if recursive:
-            refuse_nesting(taken, given)
-            paths = below(reader, taken.path)
+            refuse_nesting(from_, to)
+            paths = below(reader, from_.path)
             for path in paths:
-                copy(taken.path + path, given.path + path)
+                copy(from_.path + path, to.path + path)
             done = Done(
-                f"Copied {objects(len(paths))} to {given.ref}.",
+                f"Copied {objects(len(paths))} to {to.ref}.",
                 CopiedDocument(
-                    repository=given.repository,
-                    branch=given.ref,
-                    copied=[given.path + path for path in paths],
+                    repository=to.repository,
+                    branch=to.ref,
+                    copied=[to.path + path for path in paths],
                 ),
             )
         else:
-            with single(reader, taken.path):
-                entry = copy(taken.path, given.path)
-            done = Done(
-                f"Copied {taken.path} to {entry.path} on {given.ref}.", entry_document(entry)
-            )
+            with single(reader, from_.path):
+                entry = copy(from_.path, to.path)
+            done = Done(f"Copied {from_.path} to {entry.path} on {to.ref}.", entry_document(entry))
     session.output.answer(done)
 
 

@@ -1,4 +1,4 @@
-"""``reclaim demo``: the product in a few seconds, on a catalog made for it."""
+"""``reclaim demo``: a demonstration on a temporary catalog, in a few seconds."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def _place(folder: str | None) -> Path:
 DemoFacts = TypedDict(
     "DemoFacts", {"clock": str, "run": Id, "bytes_deleted": int, "try": Sequence[str]}
 )
-"""The facts of the answer beside those of the report, whose run it has as well."""
+"""Fields of the answer in addition to the fields of the report."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demonstration:
-    """The answer that shows a report."""
+    """Answer that shows a report."""
 
     report: Report
 
@@ -97,34 +97,34 @@ class Demonstration:
         )
         yield CLOCK
         yield "\nThe retention job:"
-        yield f"clean   removed {report.rows_cleaned} rows of staging that nobody reads any more."
+        yield f"clean   removed {report.rows_cleaned} unused rows of the staging tables."
         yield f"expire  kept {report.rule}:"
         yield f"        {report.released} of {report.commits} commits are unreachable now."
         going = report.going.values()
         count, total = sum(tally.objects for tally in going), sum(tally.bytes for tally in going)
-        yield f"plan    found {objects(count)} ({size(total)}) that nothing reaches:"
+        yield f"plan    found {objects(count)} ({size(total)}) without references:"
         rows = [(why, str(tally.objects), size(tally.bytes)) for why, tally in report.going.items()]
-        yield Table(("why", "objects", "bytes"), rows, frozenset({"objects", "bytes"}))
+        yield Table(("reason", "objects", "bytes"), rows, frozenset({"objects", "bytes"}))
         yield (f"apply   deleted them: {size(total)} freed, {commits(report.collected)} removed.")
         explained = report.explained
         yield (
             f"        The largest with a path: {explained.path} ({size(explained.size)}),\n"
             f"        {explained.reason}."
         )
-        yield "\nWhat is in the storage:"
+        yield "\nObjects in the storage:"
         yield _compare("kind", report.before, report.after, "kinds")
         read = report.read_back
         yield (
-            f"\nRead back {objects(read.objects)} ({size(read.bytes)}), all that branches, tags "
-            "and their history refer to:\nnothing that is referenced was lost."
+            f"\nRead back {objects(read.objects)} ({size(read.bytes)}), everything referenced by "
+            "branches, tags and their history:\nno referenced object was lost."
         )
         moved, restored = report.moved, report.restored
         yield (
             f"The repository trial, with a quarantine:\n"
             f"apply   moved {objects(moved.objects)} ({size(moved.bytes)}) to quarantine.\n"
-            f"undo    brought back {objects(restored.objects)} ({size(restored.bytes)})."
+            f"undo    restored {objects(restored.objects)} ({size(restored.bytes)})."
         )
-        yield f"Reading a commit that was removed:\nerror: {report.gone}"
+        yield f"Reading a removed commit:\nerror: {report.gone}"
         yield "\nTry:"
         for line in self._commands():
             yield f"  {line}"
@@ -147,7 +147,7 @@ class Demonstration:
 
 
 def _program() -> tuple[str, str]:
-    """The command ``reclaim``, and the folder of it if a shell does not find it by itself."""
+    """Return the command for ``reclaim``, and its folder if it is not on the path."""
     if shutil.which("reclaim"):
         return "reclaim", ""
     installed = Path(sys.executable).with_name("reclaim")

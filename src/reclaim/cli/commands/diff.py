@@ -1,4 +1,4 @@
-"""``reclaim diff``: what is uncommitted on a branch, or what differs between two refs."""
+"""``reclaim diff``: uncommitted changes of a branch, or changes between two refs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ChangeWord = Literal["added", "changed", "removed"]
 
 
 class ChangeDocument(TypedDict):
-    """A path that differs."""
+    """A changed path."""
 
     path: str
     kind: ChangeWord
@@ -34,7 +34,7 @@ class ChangeDocument(TypedDict):
 
 
 class DiffSummary(TypedDict):
-    """How many paths differ."""
+    """Number of changed paths."""
 
     added: int
     changed: int
@@ -42,7 +42,7 @@ class DiffSummary(TypedDict):
 
 
 class DiffDocument(TypedDict):
-    """The changes from one ref to another, or what is uncommitted."""
+    """Changes between two refs, or uncommitted changes."""
 
     changes: NotRequired[Sequence[ChangeDocument]]
     """Left out with --stat."""
@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ChangeList:
-    """The answer that lists changes, and sums them up."""
+    """Answer that lists and counts changes."""
 
     changes: Iterable[Change]
     only_summary: bool = False
@@ -110,7 +110,7 @@ def diff(
     left: Annotated[
         str,
         typer.Argument(
-            metavar="REPO/REF", help="A branch alone shows what is uncommitted.", show_default=False
+            metavar="REPO/REF", help="A branch alone shows uncommitted changes.", show_default=False
         ),
     ],
     right: Annotated[
@@ -138,7 +138,7 @@ def _uncommitted(repo: Repository, ref: str, prefix: str) -> Iterable[Change]:
     repo.commit(ref)
     if all(branch.name != ref for branch in repo.branches()):
         raise InvalidInput(
-            f"{ref} is not a branch, so nothing on it is uncommitted",
+            f"{ref} is not a branch and has no uncommitted changes",
             hint="name a second ref to compare with",
         )
     return repo.branch(ref).uncommitted(prefix)

@@ -1,4 +1,4 @@
-"""``reclaim doctor``: whether everything is fit for collecting, and what to do if not."""
+"""``reclaim doctor``: checks before a garbage collection, with hints for repair."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def doctor(
         bool,
         typer.Option(
             "--deep",
-            help="Look for the data of every live commit as well.",
+            help="Also check the data of every live commit.",
             rich_help_panel=LOOK_AT,
         ),
     ] = False,
@@ -50,21 +50,21 @@ def doctor(
         bool,
         typer.Option(
             "--bytes",
-            help="With --deep: read all live data, and compare its SHA-256.",
+            help="With --deep: read all live data and compare its SHA-256.",
             rich_help_panel=LOOK_AT,
         ),
     ] = False,
     spark: Annotated[
         bool,
-        typer.Option("--spark", help="Start Spark, and run a job.", rich_help_panel=LOOK_AT),
+        typer.Option("--spark", help="Also start Spark and run a job.", rich_help_panel=LOOK_AT),
     ] = False,
     adopt_partitions: Annotated[
         str | None,
         typer.Option(
             "--adopt-partitions",
             metavar="REPO",
-            help="Register partitions that only the storage knows, as closed, and make this "
-            "database the one that may collect in the storage.",
+            help="Register partitions known only to the storage as closed, and make this "
+            "database the collector of the storage.",
             show_default=False,
             rich_help_panel=REPAIR,
         ),
@@ -74,7 +74,7 @@ def doctor(
         typer.Option(
             "--abort-uploads",
             metavar="REPO",
-            help="Abort multipart uploads that were never finished and are older than 24 hours.",
+            help="Abort unfinished multipart uploads older than 24 hours.",
             show_default=False,
             rich_help_panel=REPAIR,
         ),
@@ -87,9 +87,8 @@ def doctor(
 
     Leftovers of runs are reported too.
 
-    The exit code is 0 without a problem, otherwise the one that a run would end with: 8 if live
-    objects are missing or damaged, 5 if storage or database cannot be used, 6 if a run would be
-    refused.
+    The exit code is 0 without a problem, otherwise the exit code of a run: 8 if live objects are
+    missing or damaged, 5 if storage or database cannot be used, 6 if a run would be refused.
     """
     from reclaim.stores.registry import is_foreign
 
@@ -100,9 +99,7 @@ def doctor(
         _abort_uploads(session, parse_repository(abort_uploads), yes=yes)
         return
     if read_bytes and not deep:
-        raise InvalidInput(
-            "--bytes reads all live data, which only --deep looks for", hint="add --deep"
-        )
+        raise InvalidInput("--bytes needs --deep: it reads all live data", hint="add --deep")
     if store is not None and not is_foreign(store):
         raise _not_alone(store)
     with progress("Reading") if read_bytes else nullcontext() as advance:
@@ -173,11 +170,11 @@ def _adopt(session: Session, name: str, *, yes: bool) -> None:
         assert isinstance(store, KeepsGuards)
         unknown = list(store.unknown_guards())
         if not session.output.for_programs:
-            session.output.answer(Done("\n".join(["Only the storage knows:", *unknown])))
+            session.output.answer(Done("\n".join(["Known only to the storage:", *unknown])))
         session.confirm(
             f"make {catalog.database_name} the database that may collect in {catalog.storage_url}, "
-            f"and register {len(unknown)} partitions of {name} as closed, so that what this "
-            "database does not know in them is collected",
+            f"and register {len(unknown)} partitions of {name} as closed, so that "
+            "objects in them unknown to this database are collected",
             yes=yes,
         )
         with store.lock(new_uid()) as held:
@@ -211,7 +208,7 @@ def _abort_uploads(session: Session, name: str, *, yes: bool) -> None:
 
 
 class FindingDocument(TypedDict):
-    """The result of a check, and what to do about it."""
+    """Result of a check, with a hint."""
 
     level: Literal["ok", "not checked", "warning", "problem"]
     check: str
@@ -219,11 +216,11 @@ class FindingDocument(TypedDict):
     hint: str
     repository: str
     exit_code: int
-    """The exit code that a run would end with."""
+    """Exit code of a run with this finding."""
 
 
 class DoctorDocument(TypedDict):
-    """Every finding."""
+    """All findings."""
 
     healthy: bool
     findings: Sequence[FindingDocument]
@@ -246,7 +243,7 @@ class UploadsAborted(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class DoctorAnswer:
-    """The answer: a line for each finding, as it is found."""
+    """Answer with a line for each finding, as soon as it is known."""
 
     findings: Iterator[Finding]
     seen: list[Finding] = field(default_factory=list)

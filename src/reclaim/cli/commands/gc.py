@@ -1,4 +1,4 @@
-"""``reclaim gc``: plan and apply in one go, for a scheduler."""
+"""``reclaim gc``: plan and apply in a single run, for a scheduler."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from reclaim.cli.commands.apply import (
     applied_document,
     sentence,
 )
-from reclaim.cli.options.found_plan import shown, to_show
 from reclaim.cli.options.kinds import KindOptions
 from reclaim.cli.options.limits import LimitOptions
 from reclaim.cli.options.panels import LOOK_AT
+from reclaim.cli.options.plan_argument import shown, to_show
 from reclaim.cli.options.plan_options import PlanningOptions
 from reclaim.cli.options.quarantining import QuarantineOptions
 from reclaim.cli.options.rules import RuleOptions
@@ -74,17 +74,17 @@ def gc(
         bool,
         typer.Option(
             "--all",
-            help="Every repository, and what deleted ones left; with SCHEME:LOCATION every store "
-            "there.",
+            help="Every repository, including deleted ones with remaining data; with "
+            "SCHEME:LOCATION, every store there.",
             rich_help_panel=LOOK_AT,
         ),
     ] = False,
 ) -> None:
-    """Plan and apply in one go, without asking: for schedulers.
+    """Plan and apply without confirmation, for schedulers.
 
     Example: reclaim gc --all --max-objects 100000
 
-    With --all a failure of one store stops no other.
+    With --all, a failure of a store does not stop the others.
     """
     from reclaim.api.gc import StoreOutcome, collect_each
     from reclaim.api.options import Asked
@@ -94,8 +94,8 @@ def gc(
         raise InvalidInput("give either a STORE or --all")
     if everything and planning.out is not None:
         raise InvalidInput("--out cannot be combined with --all")
-    asked = kind.read(rules, planning, running, quarantining, limiting)
-    policy, arguments = rules.read(), planning.read(rules, asked)
+    kind_arguments = kind.read(rules, planning, running, quarantining, limiting)
+    policy, arguments = rules.read(), planning.read(rules, kind_arguments)
     limits, work = limiting.read(), running.work()
     edit_only = kind.history_only
     opening = session.all_stores(store) if everything else session.named_stores(store)
@@ -114,59 +114,59 @@ def gc(
                     stores, collect_one, tell=lambda outcome: watch.tell(Result(outcome).line())
                 )
         else:
-            [named] = stores
-            opened = named.open()
-            outcomes = [StoreOutcome(named.name, opened, collect_one(opened))]
+            [named_store] = stores
+            opened = named_store.open()
+            outcomes = [StoreOutcome(named_store.name, opened, collect_one(opened))]
         results = [Result(outcome) for outcome in outcomes]
-        session.output.answer(Results(asked["kind"], results, several=everything))
+        session.output.answer(Results(kind_arguments["kind"], results, several=everything))
     if code := exits.worst(result.exit_code for result in results):
         raise typer.Exit(code)
 
 
 class ExtentDocument(TypedDict):
-    """The extent of a run that can start from a checkpoint."""
+    """Extent of an incremental kind of run."""
 
     mode: Literal["full", "incremental"]
-    """incremental where the run started from a checkpoint."""
+    """incremental if the run started from a checkpoint."""
     why: str
-    """The reason for this mode."""
+    """Reason for this mode."""
     bytes_read: int
     """Bytes of ranges, of the index and of the checkpoint."""
     ranges_read: int
 
 
 class UncommittedCollected(ExtentDocument):
-    """The extent of a run on uncommitted data."""
+    """Extent of a run on uncommitted data."""
 
     partitions_listed: int
     objects_listed: int
 
 
 class LifecycleCollected(ExtentDocument):
-    """The extent of a run of lifecycle rules."""
+    """Extent of a run of lifecycle rules."""
 
     today: Annotated[str, Form(r"^\d{4}-\d\d-\d\d$", "date")]
-    """The day of UTC that dates are counted from."""
+    """Day in UTC for the ages of data."""
     gone: int
-    """Addresses that would go and are not there any more."""
+    """Addresses to delete that are already missing."""
     held: int
-    """Addresses that rules match and something holds."""
+    """Addresses matched by rules and held by a reference."""
 
 
 class PlannedDocument(TypedDict):
-    """The plan of a run, as far as the answer of `gc` tells of it."""
+    """Summary of the plan of a run."""
 
     plan: str | None
     policy_source: PolicyOrigin | None
-    """Null if there was no plan."""
+    """Null without a plan."""
     warnings: Sequence[str]
-    """Notes of the plan, or the reason why there was none."""
+    """Notes of the plan, or the reason for no plan."""
     expired: int
-    """Snapshots that a branch or a tag reaches and no rule keeps. Some stay: see `held_by`."""
+    """Reachable snapshots kept by no rule. Some stay: see `held_by`."""
     held_by: Sequence[HolderDocument]
-    """The holders of expired snapshots that stay, the largest first."""
+    """Holders of expired snapshots, the largest first."""
     too_young: TooYoungDocument | None
-    """What nothing refers to and is younger than the margin."""
+    """Unreferenced objects and snapshots younger than the minimum age."""
     uncommitted: UncommittedCollected | None
     """With --uncommitted."""
     lifecycle: LifecycleCollected | None
@@ -174,7 +174,7 @@ class PlannedDocument(TypedDict):
 
 
 class StoreCollected(AppliedDocument, PlannedDocument):
-    """The outcome for one store."""
+    """Outcome for a store."""
 
     store: str
     uid: str | None
@@ -186,16 +186,16 @@ class StoreCollected(AppliedDocument, PlannedDocument):
 
 
 class CollectedDocument(TypedDict):
-    """The outcome for each store."""
+    """Outcome for each store."""
 
     kind: Kind
-    """The kind of run that was asked for."""
+    """Requested kind of run."""
     stores: Sequence[StoreCollected]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The outcome for one store, as people and programs read it."""
+    """Outcome for a store, as a document and in words."""
 
     outcome: StoreOutcome
 
@@ -239,7 +239,7 @@ class Result:
         }
 
     def line(self) -> str:
-        """The outcome in one line."""
+        """Describe the outcome in a line."""
         store, failure = self.outcome.store, self._failure
         name = self.outcome.name if store is None else store.name
         if store is not None and store.deleted:
@@ -248,29 +248,28 @@ class Result:
             hint = f" ({failure.hint})" if failure.hint else ""
             return f"{name}: failed: {failure.message}{hint}"
         done = self._done
-        said = (
+        text = (
             self._nothing()
             if done.run is None
             else sentence(self._applied, edit_only=self._edit_only)
         )
         if done.plan is None:
-            return f"{name}: {said}"
+            return f"{name}: {text}"
         document = done.plan.document
         by = " (by its stored policy)" if document.policy_source == STORED else ""
         held = ""
         if document.held_by:
-            holders = [one.holder for one in document.held_by]
+            holders = [held_by.holder for held_by in document.held_by]
             held = f"; {expired(document.expired, holders, document.store.noun).rstrip('.')}"
         if document.lifecycle is not None and (count := document.lifecycle.held_count):
-            stay = "stays" if count == 1 else "stay"
             held = (
-                f"; {objects(count)} that rules match {stay}, because something holds them "
+                f"; kept {objects(count)} matched by rules but referenced "
                 f"(reclaim show {to_show(document, done.plan.place)} --held)"
             )
-        return f"{name}: {said}{by}{held}"
+        return f"{name}: {text}{by}{held}"
 
     def notes(self) -> Iterator[Block]:
-        """More on a single store: doubts about its rules, and the way back."""
+        """Yield details on a single store: warnings, and the command for an undo."""
         done = self._done
         if done.plan is not None:
             for warning in done.plan.document.warnings:
@@ -314,7 +313,7 @@ class Result:
 
 
 def _planned(plan: Plan) -> PlannedDocument:
-    """The fields of an outcome that are about its plan."""
+    """Return the fields of an outcome about its plan."""
     document = plan.document
     young, uncommitted, lifecycle = document.too_young, document.uncommitted, document.lifecycle
     planned: PlannedDocument = {
@@ -322,7 +321,9 @@ def _planned(plan: Plan) -> PlannedDocument:
         "policy_source": cast(PolicyOrigin, document.policy_source),
         "warnings": document.warnings,
         "expired": document.expired,
-        "held_by": [cast(HolderDocument, one.model_dump(mode="json")) for one in document.held_by],
+        "held_by": [
+            cast(HolderDocument, held_by.model_dump(mode="json")) for held_by in document.held_by
+        ],
         "too_young": None if young is None else cast(TooYoungDocument, young.model_dump()),
         "uncommitted": None,
         "lifecycle": None,
@@ -354,12 +355,12 @@ def _extent(section: Uncommitted | Lifecycle) -> ExtentDocument:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The answer: the outcome for each store. All work is done before there is one."""
+    """Answer with the outcome for each store, after all work."""
 
     kind: Kind
     results: Sequence[Result]
     several: bool
-    """Whether it is for all stores of a place; the answer for a single one says more."""
+    """Whether the answer covers several stores; the answer for a single store has more details."""
 
     def document(self) -> CollectedDocument:
         return {"kind": self.kind, "stores": [result.document() for result in self.results]}

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from reclaim.catalog import RefPath, RefReader
 
 STDOUT = "-"
-UNVERIFIED = "It was not verified: no SHA-256 is known of it, only its size."
+UNVERIFIED = "Not verified: only its size is known, no SHA-256."
 
 
 class GotObject(TypedDict):
-    """An object that was downloaded."""
+    """A downloaded object."""
 
     path: str
     file: str
     bytes: int
     verified: bool | None
-    """With --verify: whether a SHA-256 is known; it is right."""
+    """With --verify: true if the SHA-256 matches, false if no SHA-256 is known."""
 
 
 class GotFolder(TypedDict):
@@ -56,22 +56,22 @@ def get(
         str | None,
         typer.Argument(
             metavar="LOCAL",
-            help="A file, a folder, or - for stdout. Default: here, under the object's own name.",
+            help="A file, a folder, or - for stdout. Default: the object's name, here.",
             show_default=False,
         ),
     ] = None,
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="Download all that is below PATH.")
+        bool, typer.Option("--recursive", "-r", help="Download everything below PATH.")
     ] = False,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Compare the SHA-256 of what is read with the entry's."),
+        typer.Option("--verify", help="Compare the SHA-256 of the bytes with the catalog."),
     ] = False,
 ) -> None:
-    """Download an object. A file appears under its name only when all of it is there.
+    """Download an object. A file appears only when it is complete.
 
-    With --verify, bytes that are not what was put end in exit code 8, and no file is left. What
-    went to stdout cannot be taken back. Where no SHA-256 is known the size alone is compared.
+    With --verify, changed bytes end in exit code 8 and leave no file; bytes on stdout were already
+    written. Without a known SHA-256 only the size is compared.
     """
     if recursive:
         _get_folder(session, parse_folder(source), target, verify=verify)
@@ -101,7 +101,7 @@ def _get_object(session: Session, place: RefPath, target: str | None, *, verify:
     sentence = f"Got {entry.path} ({size(written)}) as {file}."
     if verify:
         facts["verified"] = known
-        sentence += " Its SHA-256 is right." if known else f" {UNVERIFIED}"
+        sentence += " Its SHA-256 matches." if known else f" {UNVERIFIED}"
     session.output.answer(Done(sentence, facts))
 
 
@@ -129,7 +129,7 @@ def _get_folder(session: Session, place: RefPath, target: str | None, *, verify:
     with session.open() as catalog:
         repo = catalog.repository(place.repository)
         reader = repo.at(place.ref)
-        # A folder may take long, so that its commit must not be collected meanwhile.
+        # A lease protects the commit during a long download.
         with repo.lease(place.ref), progress("Downloading") as advance:
             for entry in reader.entries(place.path):
                 relative = entry.path.removeprefix(place.path)
@@ -151,9 +151,9 @@ def _get_folder(session: Session, place: RefPath, target: str | None, *, verify:
     if verify:
         facts["verified"] = verified
         facts["unverified"] = done - verified
-        sentence += f" The SHA-256 of {verified} is right."
+        sentence += f" The SHA-256 of {verified} matches."
         if done > verified:
-            sentence += f" {done - verified} were not verified: no SHA-256 is known of them."
+            sentence += f" Not verified, without a known SHA-256: {done - verified}."
     session.output.answer(Done(sentence, facts))
 
 
@@ -167,7 +167,7 @@ def _get_below(
 
 
 def _write(reader: RefReader, path: str, out: IO[bytes], *, verify: bool) -> tuple[int, bool]:
-    """How many bytes there were, and whether they were compared with a SHA-256."""
+    """Return the number of bytes, and whether a SHA-256 was compared."""
     from reclaim.catalog.content import checksums
 
     if not verify:

@@ -1,4 +1,4 @@
-"""``reclaim help``: the help of a command, or of a topic that concerns all of them."""
+"""``reclaim help``: help on a command or a topic."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def show(
         list[str] | None,
         typer.Argument(
             metavar="TOPIC",
-            help="A command, or one of: exit-codes, settings, refs.",
+            help="A command, exit-codes, settings or refs.",
             show_default=False,
         ),
     ] = None,
@@ -40,31 +40,31 @@ def show(
 
     from reclaim.cli.application import HELP_OPTIONS, application
 
-    found: Any = application()
-    inner = typer.Context(found, info_name="reclaim", help_option_names=HELP_OPTIONS)
+    command_: Any = application()
+    inner = typer.Context(command_, info_name="reclaim", help_option_names=HELP_OPTIONS)
     for word in words:
-        found = getattr(found, "commands", {}).get(word)
-        if found is None:
+        command_ = getattr(command_, "commands", {}).get(word)
+        if command_ is None:
             raise NotFound(
                 f"there is no command or topic {' '.join(words)!r}",
                 hint=f"topics are {', '.join(TOPICS)}; commands are in `reclaim --help`",
             )
-        inner = typer.Context(found, info_name=word, parent=inner)
-    session.output.answer(HelpText(" ".join(words) or "reclaim", found.get_help(inner)))
+        inner = typer.Context(command_, info_name=word, parent=inner)
+    session.output.answer(HelpText(" ".join(words) or "reclaim", command_.get_help(inner)))
 
 
 class HelpDocument(TypedDict):
-    """The help of a command or of a topic."""
+    """Help on a command or a topic."""
 
     topic: str
     text: str
     rows: NotRequired[Sequence[Mapping[str, Any]]]
-    """Of a topic with a table."""
+    """Rows of a topic with a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class HelpText:
-    """The help of a command."""
+    """Help on a command."""
 
     topic: str
     text: str
@@ -78,7 +78,7 @@ class HelpText:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic: a few sentences around a table."""
+    """A topic: a table with text above and below."""
 
     topic: str
     before: str
@@ -86,7 +86,7 @@ class Topic:
     rows: Sequence[Sequence[str]]
     after: str
     facts: Sequence[Mapping[str, Any]] | None = None
-    """The rows for programs, where a cell is not all text."""
+    """Rows for programs, if a cell is not just text."""
 
     def document(self) -> HelpDocument:
         rows = self.facts or [dict(zip(self.columns, row, strict=True)) for row in self.rows]
@@ -102,13 +102,13 @@ def _exit_codes() -> Topic:
     kinds = exits.kinds()
     return Topic(
         "exit-codes",
-        "Every command ends with one of these codes. With --json an error also has a kind.",
+        "Exit codes of all commands. With --json, an error also has a kind.",
         ("code", "meaning", "kinds"),
         [
             (str(code), meaning, ", ".join(kinds.get(code, ())))
             for code, meaning in exits.meanings().items()
         ],
-        "4, 5 and 7 are worth another try later; the others need a person, or another call.",
+        "Retry later after 4, 5 and 7; the others need a correction.",
         [
             {"code": code, "meaning": meaning, "kinds": kinds.get(code, [])}
             for code, meaning in exits.meanings().items()
@@ -119,30 +119,30 @@ def _exit_codes() -> Topic:
 def _settings() -> Topic:
     return Topic(
         "settings",
-        "Each can be set by an option, a variable, in reclaim.toml beside the catalog, or in\n"
-        "~/.config/reclaim/reclaim.toml; the first of these that sets it counts.",
+        "Order of precedence: option, environment variable, reclaim.toml beside the catalog,\n"
+        "~/.config/reclaim/reclaim.toml.",
         ("setting", "option", "variable", "meaning"),
         [(each.key, each.flag, each.variable, each.meaning) for each in SETTINGS],
         'A dot in a name is a table in the file: [spark] and master = "...".\n'
-        "`reclaim config show` says what is set, and where.",
+        "`reclaim config show` prints the settings and their origins.",
     )
 
 
 def _refs() -> Topic:
     return Topic(
         "refs",
-        "A ref names a commit. It begins with one of the first three, and may go on:",
+        "A ref names a commit. Suffixes can follow a branch, a tag or an id:",
         ("form", "meaning"),
         [
             ("main", "a branch, or a tag"),
             ("1f2e3d4c", "a commit, by its id or six or more of its first digits"),
-            ("main@2026-10-31", "the newest commit of that day or before, in UTC"),
-            ("main@2026-10-31T12:00", "the same of that minute; seconds and an offset can follow"),
+            ("main@2026-10-31", "the newest commit up to the end of this day, in UTC"),
+            ("main@2026-10-31T12:00", "up to this minute; seconds and an offset can follow"),
             ("main~2", "two commits back, along first parents"),
             ("main^2", "the second parent of a merge"),
         ],
-        "A place is REPO/REF/PATH; a slash inside a ref is written %2F. Times look back along\n"
-        "first parents from where the ref is now, among the commits that history still has.",
+        "A place is REPO/REF/PATH; a slash inside a ref is written %2F. Dates are looked\n"
+        "up along first parents from the current commit, in the remaining history.",
     )
 
 

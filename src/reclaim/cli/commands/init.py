@@ -1,4 +1,4 @@
-"""``reclaim init``: make a catalog."""
+"""``reclaim init``: create a catalog."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class InitDocument(TypedDict):
-    """A catalog that was made."""
+    """A created catalog."""
 
     catalog: str
     storage: str
@@ -32,18 +32,18 @@ def init(
     session: Session,
     folder: Annotated[
         str | None,
-        typer.Argument(metavar="DIR", help="Where to create it.", show_default=False),
+        typer.Argument(metavar="DIR", help="Folder of the catalog.", show_default=False),
     ] = None,
     storage: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Where the objects go. Default: beside the database."),
+        typer.Option(metavar="URL", help="Storage of the objects. Default: beside the database."),
     ] = None,
 ) -> None:
-    """Make a new catalog: a database and a place for objects."""
+    """Create a catalog: a database and a storage for objects."""
     from reclaim.catalog import Catalog
 
     if folder is not None and session.named:
-        raise InvalidInput("DIR and --catalog both name the catalog", hint="give one of them")
+        raise InvalidInput("DIR and --catalog both name the catalog", hint="leave out --catalog")
     location = session.location if folder is None else folder
     with Catalog.init(location, storage=storage) as catalog:
         facts = InitDocument(catalog=_whole(location, catalog), storage=catalog.storage_url)
@@ -54,7 +54,7 @@ def init(
 
 
 def _whole(location: str, catalog: Catalog) -> str:
-    """Where the catalog is, without a password."""
+    """Return the location of the catalog, without a password."""
     if "://" in location:
         return catalog.database_name
     return str(Path(location).expanduser().absolute())

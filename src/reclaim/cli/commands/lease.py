@@ -1,4 +1,4 @@
-"""``reclaim lease``: marks that a commit is in use."""
+"""``reclaim lease``: leases on commits in use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LeaseDocument(TypedDict):
 
 
 class ListedLease(LeaseDocument):
-    """A lease, and whether it is valid."""
+    """A lease, and its validity."""
 
     valid: bool
 
@@ -48,13 +48,13 @@ class LeasesDocument(TypedDict):
 
 
 class LeasesReleased(TypedDict):
-    """The leases that were released, by their ids."""
+    """Ids of the released leases."""
 
     released: Sequence[str]
 
 
 def register(app: typer.Typer) -> None:
-    lease = group(app, "lease", "Mark commits as in use, so that nothing they need is collected.")
+    lease = group(app, "lease", "Mark commits as in use, to protect their objects.")
     command(lease, "hold", hold)
     command(lease, "list", list_)
     command(lease, "release", release)
@@ -62,7 +62,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LeasesFound:
-    """The answer that lists leases, each with whether it is valid."""
+    """Answer that lists leases and their validity."""
 
     leases: Sequence[tuple[Lease, bool]]
     noun: str
@@ -111,31 +111,31 @@ def hold(
         ),
     ] = None,
     length: Annotated[
-        str, typer.Option("--for", metavar="DURATION", help="How long, such as 1h or 7d.")
+        str, typer.Option("--for", metavar="DURATION", help="Duration, such as 1h or 7d.")
     ] = "2h",
     holder: Annotated[
         str | None, typer.Option(metavar="NAME", help="The holder. Default: the login name.")
     ] = None,
 ) -> None:
-    """Hold a commit for a while. Holding it again as the same holder makes it last longer."""
+    """Take a lease on a commit. The same holder can extend it by another hold."""
     from reclaim.policy import Duration
 
     duration = Duration.parse(length)
     if duration.months:
         raise InvalidInput(f"{length!r} is not an exact length", hint="use w, d, h, min and s")
-    who = holder or login_name() or "unknown"
+    holder_name = holder or login_name() or "unknown"
     if foreign := _foreign(place):
         if snapshot is None:
             hint = f"reclaim lease hold {place} ID"
-            raise InvalidInput("the id of what to hold is missing", hint=hint)
-        lease = foreign.take_lease(snapshot, holder=who, length=duration.exact)
+            raise InvalidInput("the id of the snapshot is missing", hint=hint)
+        lease = foreign.take_lease(snapshot, holder=holder_name, length=duration.exact)
     else:
         if snapshot is not None:
-            raise InvalidInput("a commit is named as REPO/REF, in one word")
-        where = parse_ref(place)
+            raise InvalidInput("write the commit as REPO/REF")
+        ref_place = parse_ref(place)
         with session.open() as catalog:
-            lease = catalog.repository(where.repository).take_lease(
-                where.ref, holder=who, length=duration.exact
+            lease = catalog.repository(ref_place.repository).take_lease(
+                ref_place.ref, holder=holder_name, length=duration.exact
             )
     until = instant(lease.refreshed_at + lease.length)
     session.output.answer(
@@ -167,13 +167,13 @@ def release(
         typer.Option(metavar="NAME", help="Every lease of this holder.", show_default=False),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every lease of the store, whoever holds it.")
+        bool, typer.Option("--all", help="Every lease of the store, of all holders.")
     ] = False,
     yes: YesOption = False,
 ) -> None:
-    """Give leases back before they lapse. --all asks first: others may be reading."""
+    """Release leases early. --all asks first: others may be reading."""
     if (lease is not None) + (holder is not None) + everything != 1:
-        raise InvalidInput("give one of LEASE, --holder and --all")
+        raise InvalidInput("give either LEASE, --holder or --all")
     with ExitStack() as opened:
         store: HoldsLeases | Repository | None = _foreign(repository)
         if store is None:
@@ -183,16 +183,16 @@ def release(
             store.release_lease(lease)
             released = [lease]
         else:
-            found = [held for held, _ in store.leases() if holder in (None, held.holder)]
-            if everything and found:
-                session.confirm(f"release {_count(len(found))} of {repository}", yes=yes)
-            released = [held.id for held in found if _release(store, held.id)]
-    said = f"Released the lease {lease}." if lease else f"Released {_count(len(released))}."
-    session.output.answer(Done(said, LeasesReleased(released=released)))
+            matching = [held for held, _ in store.leases() if holder in (None, held.holder)]
+            if everything and matching:
+                session.confirm(f"release {_count(len(matching))} of {repository}", yes=yes)
+            released = [held.id for held in matching if _release(store, held.id)]
+    sentence = f"Released the lease {lease}." if lease else f"Released {_count(len(released))}."
+    session.output.answer(Done(sentence, LeasesReleased(released=released)))
 
 
 def _release(store: HoldsLeases | Repository, lease: str) -> bool:
-    """Release a lease that was there a moment ago; its holder may have been quicker."""
+    """Release a listed lease. Return false if its holder has just released it."""
     try:
         store.release_lease(lease)
     except NotFound:
@@ -205,7 +205,7 @@ def _count(number: int) -> str:
 
 
 def _foreign(place: str) -> HoldsLeases | None:
-    """The store that is not of the catalog, if one is named."""
+    """Return a named store outside the catalog; otherwise None."""
     if ":" not in place:
         return None
     from reclaim.stores.abilities import HoldsLeases
@@ -214,4 +214,6 @@ def _foreign(place: str) -> HoldsLeases | None:
     store = find_foreign(place)
     if store is None or isinstance(store, HoldsLeases):
         return store
-    raise Refused(f"{store.kind} stores have no leases", hint="its margins protect what is in use")
+    raise Refused(
+        f"{store.kind} stores have no leases", hint="the minimum age protects data in use"
+    )

@@ -1,4 +1,4 @@
-"""``reclaim lifecycle``: rules by which data goes for its age, and what was done by them."""
+"""``reclaim lifecycle``: rules to delete data by age, and their runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ StoreArgument = Annotated[
 
 
 class LifecycleRuleDocument(TypedDict):
-    """A rule as a file would hold it."""
+    """A rule, as in a file."""
 
     prefix: str
     days: NotRequired[int]
@@ -41,38 +41,38 @@ class LifecycleRulesDocument(TypedDict):
 
     repository: str
     rules: Mapping[str, LifecycleRuleDocument]
-    """The rules by their ids, as a file would hold them."""
+    """Rules by their ids, as in a file."""
     text: str
-    """As it was written."""
+    """Original text."""
     set_at: datetime
     set_by: str
     warnings: Sequence[str]
 
 
 class LifecycleRunDocument(TypedDict):
-    """A run that deleted by lifecycle rules."""
+    """A run of lifecycle rules."""
 
     id: str
     state: Phase
     started_at: datetime
     today: str
-    """The day that the dates of the rules were counted from."""
+    """Day in UTC for the ages of data."""
     mode: str
-    """full, or incremental where it started from what an earlier run left."""
+    """full, or incremental if the run started from a checkpoint."""
     rules: Sequence[str]
-    """The ids of the rules that were enabled."""
+    """Ids of the enabled rules."""
     objects: int
     bytes: int
     dropped: int
     failed: int
     held: int
-    """Addresses that a rule matched and that something held."""
+    """Addresses matched by a rule and held by a reference."""
     plan: str | None
     until: datetime | None
 
 
 class LifecycleRunsDocument(TypedDict):
-    """Runs that deleted by lifecycle rules, the newest first."""
+    """Runs of lifecycle rules, the newest first."""
 
     repository: str
     runs: Sequence[LifecycleRunDocument]
@@ -111,7 +111,7 @@ def set_(
 
 
 def get(session: Session, repository: StoreArgument) -> None:
-    """Print the lifecycle rules that are stored, as they were written."""
+    """Print the stored lifecycle rules in their original text."""
     from reclaim.run.lifecycle.rules import find_lifecycle
 
     with session.stores(repository) as [store]:
@@ -128,12 +128,12 @@ def unset(session: Session, repository: StoreArgument) -> None:
         if keeping.stored_lifecycle() is None:
             raise nothing_stored(store)
         keeping.store_lifecycle(None)
-    sentence = f"Removed the lifecycle rules of {store.name}. What they took stays gone."
+    sentence = f"Removed the lifecycle rules of {store.name}. Deleted data is not restored."
     session.output.answer(Done(sentence, RulesRemoved(repository=store.name, removed=True)))
 
 
 def history(session: Session, repository: StoreArgument) -> None:
-    """List the runs that deleted by lifecycle rules, the newest first."""
+    """List the runs of lifecycle rules, newest first."""
     from reclaim.run.lifecycle.rules import find_runs
 
     with session.stores(repository) as [store]:
@@ -143,7 +143,7 @@ def history(session: Session, repository: StoreArgument) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RulesAnswer:
-    """The answer that shows the stored rules, or says that they were stored just now."""
+    """Answer that shows the stored rules, or confirms new rules."""
 
     repository: str
     stored: StoredLifecycle
@@ -164,7 +164,7 @@ class RulesAnswer:
 
     def view(self) -> Iterator[Block]:
         if not self.stored_now:
-            # As it was written, so that it can be edited and set again.
+            # The original text can be edited and set again.
             yield self.stored.text.removesuffix("\n")
             return
         when = instant(self.stored.set_at)
@@ -172,17 +172,17 @@ class RulesAnswer:
         yield from map(rule_words, self.stored.policy.rules)
         for note in self.notes:
             yield f"Note: {note}."
-        yield f"See what they would take with: reclaim plan {self.repository} --lifecycle"
+        yield f"To see the matching data: reclaim plan {self.repository} --lifecycle"
 
 
 def rule_words(rule: LifecycleRule) -> str:
-    """A rule in one line."""
-    what = f"below {rule.prefix}" if rule.prefix else "everything"
+    """Describe a rule in a line."""
+    scope = f"below {rule.prefix}" if rule.prefix else "everything"
     days = [f"{_days(count)} on {branch}" for branch, count in rule.branch_days.items()]
     if rule.days is not None:
         days.append(_days(rule.days) + (" on every other branch" if days else ""))
     off = "" if rule.enabled else " (disabled)"
-    return f"  {rule.id}: {what} after {', '.join(days)}{off}"
+    return f"  {rule.id}: {scope} after {', '.join(days)}{off}"
 
 
 def _days(count: int) -> str:
@@ -191,7 +191,7 @@ def _days(count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HistoryAnswer:
-    """The answer that lists lifecycle runs."""
+    """Answer that lists runs of lifecycle rules."""
 
     repository: str
     runs: Sequence[LifecycleRun]
@@ -201,41 +201,41 @@ class HistoryAnswer:
             "repository": self.repository,
             "runs": [
                 {
-                    "id": one.run.id,
-                    "state": one.run.phase,
-                    "started_at": one.run.started_at,
-                    "today": one.today,
-                    "mode": one.mode,
-                    "rules": list(one.rules),
-                    "objects": one.run.counts.objects,
-                    "bytes": one.run.counts.bytes,
-                    "dropped": one.run.counts.dropped,
-                    "failed": one.run.counts.failed,
-                    "held": one.held,
-                    "plan": one.run.place or None,
-                    "until": one.run.quarantine.until if one.run.quarantine else None,
+                    "id": entry.run.id,
+                    "state": entry.run.phase,
+                    "started_at": entry.run.started_at,
+                    "today": entry.today,
+                    "mode": entry.mode,
+                    "rules": list(entry.rules),
+                    "objects": entry.run.counts.objects,
+                    "bytes": entry.run.counts.bytes,
+                    "dropped": entry.run.counts.dropped,
+                    "failed": entry.run.counts.failed,
+                    "held": entry.held,
+                    "plan": entry.run.place or None,
+                    "until": entry.run.quarantine.until if entry.run.quarantine else None,
                 }
-                for one in self.runs
+                for entry in self.runs
             ],
         }
 
     def view(self) -> Iterator[Block]:
         if not self.runs:
-            yield f"No run has deleted anything of {self.repository} by lifecycle rules yet."
+            yield f"No run of lifecycle rules has deleted data of {self.repository} yet."
             return
         rows = (
             (
-                one.run.id,
-                one.run.phase,
-                one.today,
-                ", ".join(one.rules),
-                self._what(one),
-                str(one.held),
+                entry.run.id,
+                entry.run.phase,
+                entry.today,
+                ", ".join(entry.rules),
+                self._what(entry),
+                str(entry.held),
             )
-            for one in self.runs
+            for entry in self.runs
         )
         yield Table(("run", "state", "day", "rules", "took", "held"), rows, frozenset({"held"}))
 
-    def _what(self, one: LifecycleRun) -> str:
-        counts = one.run.counts
+    def _what(self, entry: LifecycleRun) -> str:
+        counts = entry.run.counts
         return f"{objects(counts.objects)} ({size(counts.bytes)})"

@@ -1,4 +1,4 @@
-"""``reclaim lock``: the lock by which one run at a time changes a store."""
+"""``reclaim lock``: the lock of a store, held by a single run at a time."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from reclaim.ids import short
 
 
 class LockReleased(TypedDict):
-    """The lock of a store that was released."""
+    """The released lock of a store."""
 
     store: str
     run: str | None
-    """The run that held the lock; null if no run did."""
+    """Run that held the lock; null without a lock."""
     free_at: datetime | None
-    """When the next run can start."""
+    """Start of the next run at the earliest."""
 
 
 def register(app: typer.Typer) -> None:
-    lock = group(app, "lock", "Release the lock of a run that has died.")
+    lock = group(app, "lock", "Release the lock of a dead run.")
     command(lock, "release", release)
 
 
@@ -34,23 +34,22 @@ def release(
     session: Session,
     store: Annotated[str, typer.Argument(metavar="STORE", help=STORE, show_default=False)],
 ) -> None:
-    """Release the lock of a run that died on this machine.
+    """Release the lock of a dead run of this machine.
 
-    Refused unless this machine shows that the process which took the lock, and all tasks that it
-    started, have ended. Without a release a lock is free 11 minutes after its last renewal, or 16
-    in stores outside the catalog.
+    Refused unless the process with the lock, and all its tasks, have ended on this machine. An
+    abandoned lock is free 11 minutes after its last renewal, or 16 in stores outside the catalog.
     """
     with session.stores(store) as [opened]:
-        seen = opened.lock_state()
-        if seen is None:
+        lock = opened.lock_state()
+        if lock is None:
             released: LockReleased = {"store": opened.name, "run": None, "free_at": None}
             answer = Done(f"No run holds the lock of {opened.name}.", released)
         else:
-            free_at = opened.release_lock(seen)
-            released = {"store": opened.name, "run": seen.run, "free_at": free_at}
+            free_at = opened.release_lock(lock)
+            released = {"store": opened.name, "run": lock.run, "free_at": free_at}
             answer = Done(
-                f"Released the lock of run {short(seen.run)} on {opened.name}: "
-                f"{seen.process} has ended. The next run can start at {instant(free_at)} UTC, "
+                f"Released the lock of run {short(lock.run)} on {opened.name}: "
+                f"{lock.process} has ended. The next run can start at {instant(free_at)} UTC, "
                 "when the last requests of that process are over.",
                 released,
             )

@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LogAnswer:
-    """The answer that lists commits."""
+    """Answer that lists commits."""
 
     commits: Sequence[Commit]
     oneline: bool = False
@@ -73,30 +73,31 @@ def log(
     place: Annotated[
         str,
         typer.Argument(
-            metavar="REPO[/REF]", help="By default the default branch.", show_default=False
+            metavar="REPO[/REF]", help="Default: the default branch.", show_default=False
         ),
     ],
     path: Annotated[
         str | None,
         typer.Argument(
             metavar="PATH",
-            help="Only commits that changed this object; with a / at the end anything below it.",
+            help="Only commits with changes to this object, or to this folder with a / at the end.",
             show_default=False,
         ),
     ] = None,
     number: Annotated[
-        int | None, typer.Option("--number", "-n", min=1, metavar="N", help="At most this many.")
+        int | None,
+        typer.Option("--number", "-n", min=1, metavar="N", help="At most N commits."),
     ] = None,
     first_parent: Annotated[
         bool, typer.Option("--first-parent", help="Follow only the first parent of a merge.")
     ] = False,
-    oneline: Annotated[bool, typer.Option("--oneline", help="One line for each commit.")] = False,
+    oneline: Annotated[bool, typer.Option("--oneline", help="A line for each commit.")] = False,
 ) -> None:
-    """Show the commits that a ref reaches, newest first.
+    """Show the history of a ref, newest first.
 
     Example: reclaim log sales/main orders/
 
-    A commit is compared with its first parent, a merge too.
+    Changes of a commit are relative to its first parent, even for a merge.
     """
     where = parse(place)
     if where.path:

@@ -1,4 +1,4 @@
-"""``reclaim ls``: what a ref shows, what refs a repository has, what repositories there are."""
+"""``reclaim ls``: repositories, refs, and objects on a ref."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 PAGE = 1_000
 EXPIRED = "expired"
-"""In the place of a size: the data was taken by a rule."""
+"""Shown instead of a size: a lifecycle rule deleted the data."""
 
 
 class TakenByRule(TypedDict):
-    """The lifecycle run that took data, and the rule."""
+    """Lifecycle run and rule that deleted data."""
 
     run: str
     rule: str
@@ -37,7 +37,7 @@ class ListedEntry(EntryDocument):
     """An object in a listing."""
 
     expired: TakenByRule | None
-    """The lifecycle run that took its data, and the rule; null while the data is there."""
+    """Lifecycle run and rule that deleted the data; null while the data exists."""
 
 
 class ListingDocument(TypedDict):
@@ -46,7 +46,7 @@ class ListingDocument(TypedDict):
     entries: Sequence[ListedEntry]
     prefixes: Sequence[str]
     after: str
-    """What --after takes for the next page; empty on the last."""
+    """Value of --after for the next page; empty on the last page."""
 
 
 def register(app: typer.Typer) -> None:
@@ -55,7 +55,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The answer that lists entries and common prefixes, page by page."""
+    """Answer that lists entries and common prefixes, page by page."""
 
     pages: Iterable[Page]
     reader: RefReader
@@ -80,7 +80,7 @@ class Listing:
         runs: Counter[str] = Counter()
         yield Table(("size", "created (UTC)", "path"), self._rows(after, runs), frozenset({"size"}))
         for run, count in sorted(runs.items()):
-            yield f"Expired: {objects(count)}, whose data lifecycle run {run} took."
+            yield f"Expired: {objects(count)}, data deleted by lifecycle run {run}."
         if after:
             yield f"There is more: add --after {after[0]}"
 
@@ -107,25 +107,25 @@ def ls(
         str | None,
         typer.Argument(
             metavar="REPO[/REF[/PREFIX]]",
-            help="Nothing lists the repositories, REPO alone its branches and tags.",
+            help="Without it, list the repositories. REPO alone lists its branches and tags.",
             show_default=False,
         ),
     ] = None,
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="List all below, not one level.")
+        bool, typer.Option("--recursive", "-r", help="List all levels below.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=1, metavar="N", help="At most this many.")
+        int | None, typer.Option("--limit", min=1, metavar="N", help="List at most N objects.")
     ] = None,
     after: Annotated[
-        str, typer.Option("--after", metavar="PATH", help="Go on after this path or prefix.")
+        str, typer.Option("--after", metavar="PATH", help="Start after this path or prefix.")
     ] = "",
 ) -> None:
     """List repositories, refs, or the objects on a ref.
 
     Example: reclaim ls sales/main/orders/
 
-    A branch shows its uncommitted changes too.
+    The list of a branch includes uncommitted changes.
     """
     with session.open() as catalog:
         if place is None:

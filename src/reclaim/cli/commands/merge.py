@@ -1,4 +1,4 @@
-"""``reclaim merge``: bring what one ref has committed into a branch."""
+"""``reclaim merge``: merge the commits of a ref into a branch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MergeDocument(TypedDict):
     """A merge into a branch."""
 
     merged: bool
-    """Whether there was anything to merge."""
+    """False if the branch was up to date."""
     commit: CommitDocument
 
 
@@ -38,7 +38,7 @@ def merge(
     ],
     prefer: Annotated[
         Literal["source", "target"] | None,
-        typer.Option("--prefer", help="The side that wins where both changed a path."),
+        typer.Option("--prefer", help="The side to prefer for paths changed on both."),
     ] = None,
     message: Annotated[str, typer.Option("--message", "-m", metavar="TEXT")] = "",
     meta: MetaOption = None,
@@ -62,7 +62,7 @@ def merge(
     sentence = (
         f"Merged {place.ref} into {into} as {made.id[:SHORT]}."
         if merged
-        else f"{into} has all of {place.ref} already."
+        else f"{into} is already up to date with {place.ref}."
     )
     session.output.answer(
         Done(sentence, MergeDocument(merged=merged, commit=commit_document(made)))

@@ -1,4 +1,4 @@
-"""``reclaim mv``: give objects of a branch another path."""
+"""``reclaim mv``: move objects on a branch."""
 
 from __future__ import annotations
 
@@ -32,33 +32,31 @@ def mv(
     source: Annotated[str, typer.Argument(metavar="REPO/BRANCH/PATH", show_default=False)],
     target: Annotated[str, typer.Argument(metavar="REPO/BRANCH/PATH", show_default=False)],
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="Move all that is below PATH.")
+        bool, typer.Option("--recursive", "-r", help="Move everything below PATH.")
     ] = False,
 ) -> None:
-    """Move an object on a branch; it keeps its creation date."""
+    """Move an object on a branch. It keeps its creation date."""
     parse = parse_folder if recursive else parse_object
-    taken, given = parse(source), parse(target)
-    if (taken.repository, taken.ref) != (given.repository, given.ref):
+    from_, to = parse(source), parse(target)
+    if (from_.repository, from_.ref) != (to.repository, to.ref):
         raise InvalidInput("mv works inside one branch", hint="use `reclaim cp`, then `reclaim rm`")
     with session.open() as catalog:
-        branch = catalog.repository(taken.repository).branch(taken.ref)
+        branch = catalog.repository(from_.repository).branch(from_.ref)
         if recursive:
-            refuse_nesting(taken, given)
-            paths = below(branch, taken.path)
+            refuse_nesting(from_, to)
+            paths = below(branch, from_.path)
             for path in paths:
-                branch.move(taken.path + path, given.path + path)
+                branch.move(from_.path + path, to.path + path)
             done = Done(
-                f"Moved {objects(len(paths))} on {given.ref}.",
+                f"Moved {objects(len(paths))} on {to.ref}.",
                 MovedDocument(
-                    repository=given.repository,
-                    branch=given.ref,
-                    moved=[given.path + path for path in paths],
+                    repository=to.repository,
+                    branch=to.ref,
+                    moved=[to.path + path for path in paths],
                 ),
             )
         else:
-            with single(branch, taken.path):
-                entry = branch.move(taken.path, given.path)
-            done = Done(
-                f"Moved {taken.path} to {entry.path} on {given.ref}.", entry_document(entry)
-            )
+            with single(branch, from_.path):
+                entry = branch.move(from_.path, to.path)
+            done = Done(f"Moved {from_.path} to {entry.path} on {to.ref}.", entry_document(entry))
     session.output.answer(done)

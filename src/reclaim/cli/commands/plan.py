@@ -1,4 +1,4 @@
-"""``reclaim plan``: the data that could go, and why, written down for review."""
+"""``reclaim plan``: write a deletion plan for review."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def plan(
 
     Example: reclaim plan sales --keep-last 30
 
-    The plan is written down. Review it with `reclaim show latest --objects`; delete with
-    `reclaim apply latest`. Without rules, the policy that is stored with the repository applies.
+    Review the plan with `reclaim show latest --objects`; delete with `reclaim apply latest`.
+    Without rules, the stored policy of the repository applies.
     """
-    asked = kind.read(rules, planning, running)
-    policy, arguments = rules.read(), planning.read(rules, asked)
+    kind_arguments = kind.read(rules, planning, running)
+    policy, arguments = rules.read(), planning.read(rules, kind_arguments)
     with session.open_stores(store, running.work()) as [opened]:
         made = opened.plan(policy, **arguments(opened.store))
     summary = Summary(made.place, made.document, made.not_recorded)

@@ -1,4 +1,4 @@
-"""``reclaim policy``: the rules of retention that are stored with a repository."""
+"""``reclaim policy``: the stored retention policy of a repository."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class PolicyDocument(TypedDict):
 
     repository: str
     policy: Mapping[str, Any]
-    """The policy as a file would hold it."""
+    """The policy, as in a file."""
     text: str
-    """As it was written."""
+    """Original text."""
     set_at: datetime
     set_by: str
     warnings: Sequence[str]
@@ -56,12 +56,12 @@ class PolicyChecked(TypedDict):
     valid: bool
     repository: str | None
     policy: Mapping[str, Any]
-    """The policy as a file would hold it."""
+    """The policy, as in a file."""
     warnings: Sequence[str]
 
 
 def register(app: typer.Typer) -> None:
-    policy = group(app, "policy", "Store rules of retention with a repository, and explain them.")
+    policy = group(app, "policy", "Store and explain the retention policy of a repository.")
     command(policy, "set", set_)
     command(policy, "get", get)
     command(policy, "unset", unset)
@@ -77,21 +77,21 @@ def set_(
         str | None,
         typer.Argument(
             metavar="FILE",
-            help="The rules by ref, in YAML or JSON; - for standard input.",
+            help="Rules by ref, in YAML or JSON; - for standard input.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Store a policy: plan and gc use it when they are given no rules."""
+    """Store a policy. plan and gc use it if no rules are given."""
     from reclaim.run.plan.stored_policy import store_policy
 
-    given = rules.policy_with(file)
-    if given is None:
+    policy_text = rules.policy_with(file)
+    if policy_text is None:
         raise InvalidInput(
             "no rules are given", hint="name a file with the policy, or give rules such as "
             "--keep-last 10",
         )  # fmt: skip
-    text, policy = given
+    text, policy = policy_text
     with session.stores(repository) as [store]:
         stored = store_policy(store, text, policy, set_by=login_name())
         notes = unmatched_in(policy, store)
@@ -99,14 +99,14 @@ def set_(
 
 
 def get(session: Session, repository: StoreArgument) -> None:
-    """Print the policy that is stored, as it was written."""
+    """Print the stored policy in its original text."""
     with session.stores(repository) as [store]:
         stored = find_or_fail(store)
     session.output.answer(PolicyAnswer(store.name, stored))
 
 
 def unset(session: Session, repository: StoreArgument) -> None:
-    """Remove the policy that is stored, also one that cannot be read."""
+    """Remove the stored policy, even if it cannot be read."""
     with session.stores(repository) as [store]:
         if not _is_there(store):
             raise _nothing_stored(store)
@@ -126,9 +126,9 @@ def validate(
         bool, typer.Option("--strict", help="Fail if a rule matches no branch or tag.")
     ] = False,
 ) -> None:
-    """Check that a policy can be read.
+    """Validate a policy.
 
-    With REPO also that its rules match refs there.
+    With REPO, also check its rules against the refs there.
     """
     from reclaim.policy import require_rules
     from reclaim.run.plan.stored_policy import check_rules
@@ -138,7 +138,7 @@ def validate(
         if policy is None:
             raise InvalidInput("give a REPO, a file with --policy, or both")
         if strict:
-            raise InvalidInput("--strict needs a REPO, whose refs rules can match")
+            raise InvalidInput("--strict needs a REPO to match its refs")
         session.output.answer(Checked(policy, None))
         return
     with session.stores(repository) as [store]:
@@ -148,7 +148,7 @@ def validate(
     if strict and notes:
         raise InvalidInput(
             "; ".join(notes),
-            hint="correct the name, or leave --strict out if such refs are still to come",
+            hint="correct the name, or leave out --strict if matching refs are created later",
             unmatched=list(notes),
         )
     session.output.answer(Checked(checked, store.name, notes))
@@ -165,7 +165,7 @@ def explain(
     everything: AllOption = False,
     reasons: ReasonsOption = False,
 ) -> None:
-    """Show the rules of each ref, and what they keep.
+    """Show the rules of each ref, and the commits they keep.
 
     Changes nothing.
     """
@@ -173,29 +173,31 @@ def explain(
     from reclaim.run.plan.policy_explained import explain_policy
     from reclaim.stores.abilities import ShowsHistory
 
-    given = None if file is None else read_policy_file(file)[1]
+    given_policy = None if file is None else read_policy_file(file)[1]
     with session.stores(repository) as [store]:
         if not isinstance(store, ShowsHistory):
             raise Refused(f"{store.kind} stores have no history to expire")
-        stored = find_or_fail(store) if given is None else None
-        policy = given if stored is None else stored.policy
+        stored = find_or_fail(store) if given_policy is None else None
+        policy = given_policy if stored is None else stored.policy
         assert policy is not None
-        seen = store.current_history()
+        history = store.current_history()
         explained = explain_policy(
             policy,
-            seen,
+            history,
             now=store.clock.now(),
             noun=store.noun,
             ref=ref,
             predict=_predict(store, policy),
         )
     session.output.answer(
-        Explanation(store.name, store.noun, stored, explained, seen.refs, ref, everything, reasons)
+        Explanation(
+            store.name, store.noun, stored, explained, history.refs, ref, everything, reasons
+        )
     )
 
 
 def _predict(store: Store, policy: Policy) -> Predict | None:
-    """A prediction of the edit by the store's own library, if a plan would ask that."""
+    """Predict the edit by the store's own library, if plans use it."""
     from reclaim.errors import Refused
     from reclaim.run.expire.library_edit import find_library_edit, predicting
     from reclaim.stores.abilities import Expiration
@@ -213,7 +215,7 @@ def _predict(store: Store, policy: Policy) -> Predict | None:
 
 
 def find_or_fail(store: Store) -> StoredPolicy:
-    """The policy that is stored with a store, which must have one."""
+    """Return the stored policy of a store, or raise an error."""
     from reclaim.run.plan.stored_policy import find_stored
 
     stored = find_stored(store)
@@ -240,7 +242,7 @@ def _nothing_stored(store: Store) -> NotFound:
 
 @dataclass(frozen=True, slots=True)
 class PolicyAnswer:
-    """The answer that shows the stored policy, or says that it was stored just now."""
+    """Answer that shows the stored policy, or confirms a new policy."""
 
     repository: str
     stored: StoredPolicy
@@ -268,12 +270,12 @@ class PolicyAnswer:
         yield from policy_words(self.stored.policy)
         for note in self.notes:
             yield f"Note: {note}."
-        yield f"See what it keeps with: reclaim policy explain {self.repository}"
+        yield f"To see the kept commits: reclaim policy explain {self.repository}"
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The answer that a policy is valid."""
+    """Answer for a valid policy."""
 
     policy: Policy
     repository: str | None

@@ -1,4 +1,4 @@
-"""``reclaim purge``: delete for good what runs have moved to quarantine."""
+"""``reclaim purge``: delete quarantined objects for good."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from reclaim.cli.command import YesOption, command
 from reclaim.cli.options.ages import parse_age
-from reclaim.cli.options.missing import MissingOption
+from reclaim.cli.options.missing_layers import MissingOption
 from reclaim.cli.options.panels import LOOK_AT
 from reclaim.cli.options.run_names import LATEST, find_id
 from reclaim.cli.options.store_names import STORE
@@ -53,8 +53,8 @@ def purge(
         str | None,
         typer.Option(
             metavar="RUN",
-            help="Purge what this run quarantined, and nothing else, whatever its --keep. Its id, "
-            "the start of it, or `latest`, which asks and so excludes --yes.",
+            help="Purge only this run, ignoring its --keep: its id, the start of the id, or "
+            "`latest`, which excludes --yes.",
             show_default=False,
             rich_help_panel=LOOK_AT,
         ),
@@ -62,12 +62,12 @@ def purge(
     unsafe_allow_missing_layers: MissingOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete quarantined objects for good, once their time is over."""
+    """Delete quarantined objects for good, after their --keep time."""
     if run is not None and older_than is not None:
         raise InvalidInput("--run and --older-than exclude each other")
     if run == LATEST and yes:
         raise Refused(
-            "--run latest is not purged without a question: another run may be the latest by now",
+            "--run latest needs confirmation: another run may be the latest by now",
             hint="give the run's id; see `reclaim runs`",
         )
     age = None if older_than is None else parse_age("--older-than", older_than)
@@ -82,10 +82,10 @@ def purge(
             due = [(opened, runs) for opened in stores if (runs := opened.due(older_than=age))]
         if due:
             count = sum(len(runs) for _, runs in due)
-            what = "1 run" if count == 1 else f"{count} runs"
+            target = "1 run" if count == 1 else f"{count} runs"
             if run is not None:
-                what = f"run {short(due[0][1][0].id)} of {due[0][0].name}"
-            session.confirm(f"delete for good what {what} moved to quarantine", yes=yes)
+                target = f"run {short(due[0][1][0].id)} of {due[0][0].name}"
+            session.confirm(f"delete the quarantined objects of {target} for good", yes=yes)
             with work.begin():
                 for opened, ending in due:
                     try:
@@ -99,7 +99,7 @@ def purge(
                                 unsafe_allow_missing_layers=unsafe_allow_missing_layers,
                             )
                     except Exception as error:
-                        # Of one store: the others go on.
+                        # An error in a store does not stop the others.
                         if len(due) == 1:
                             raise
                         left.append((opened.name, error))
@@ -112,7 +112,7 @@ def purge(
 
 
 def _run_of(run_id: str, stores: Iterable[OpenStore]) -> Run:
-    """The run of an id, which must have something in quarantine."""
+    """Return the run of an id. Refuse a run without a quarantine."""
     from reclaim.api.run import Run
 
     for opened in stores:
@@ -127,48 +127,48 @@ def _run_of(run_id: str, stores: Iterable[OpenStore]) -> Run:
         return Run(opened, record)
     raise NotFound(
         f"there is no run {run_id}",
-        hint="see `reclaim runs`; name the store if it is not of the catalog",
+        hint="see `reclaim runs`; name the store if it is outside the catalog",
     )
 
 
 def _together(left: Sequence[tuple[str, Exception]], done: Sequence[tuple[str, Purged]]) -> Partial:
-    """One error for all stores of which something was left, with what was purged of others."""
+    """Combine the errors of all stores, and the results of the others."""
     failures = {name: Failure.of(error) for name, error in left}
-    said = [f"{name}: {failure.message}" for name, failure in failures.items()]
-    said += [f"{name}: purged {len(purged.runs)} runs" for name, purged in done]
+    sentences = [f"{name}: {failure.message}" for name, failure in failures.items()]
+    sentences += [f"{name}: purged {len(purged.runs)} runs" for name, purged in done]
     hints = dict.fromkeys(failure.hint for failure in failures.values() if failure.hint)
     stores: dict[str, Any] = {
         name: {"kind": failure.kind} | (failure.details or {}) for name, failure in failures.items()
     }
     stores |= {name: purged.summary() for name, purged in done}
-    return Partial("; ".join(said), hint="; ".join(hints), stores=stores)
+    return Partial("; ".join(sentences), hint="; ".join(hints), stores=stores)
 
 
 class StorePurged(TypedDict):
-    """A store, and what was purged of it."""
+    """A store, and the counts of its purge."""
 
     store: str
     run: Id
     runs: Sequence[Id]
-    """The runs whose quarantine ended."""
+    """Purged runs."""
     objects: int
     bytes: int
     rescued: int
-    """Objects that something refers to again; they came back."""
+    """Restored objects, because they are referenced again."""
     failed: int
     collected: int
     skipped: Sequence[str]
 
 
 class PurgeDocument(TypedDict):
-    """Each store of which something was purged."""
+    """Stores with purged objects."""
 
     stores: Sequence[StorePurged]
 
 
 @dataclass(frozen=True, slots=True)
 class PurgeAnswer:
-    """The answer that says what was purged, by store."""
+    """Answer with purged objects by store."""
 
     done: Sequence[tuple[str, Purged]]
 
@@ -182,11 +182,11 @@ class PurgeAnswer:
 
     def view(self) -> Iterator[Block]:
         if not self.done:
-            yield "Nothing in quarantine is past its time."
+            yield "No quarantined objects are due."
         for name, purged in self.done:
             summary = purged.summary()
-            what = f"{objects(summary['objects'])} ({size(summary['bytes'])})"
-            whose = "1 run" if len(purged.runs) == 1 else f"{len(purged.runs)} runs"
-            yield f"{name}: deleted {what} from the quarantine of {whose}, for good."
+            amount = f"{objects(summary['objects'])} ({size(summary['bytes'])})"
+            runs = "1 run" if len(purged.runs) == 1 else f"{len(purged.runs)} runs"
+            yield f"{name}: deleted {amount} from the quarantine of {runs}, for good."
             if summary["rescued"]:
-                yield f"{objects(summary['rescued'])} came back: something refers to them again."
+                yield f"Restored {objects(summary['rescued'])}: referenced again."

@@ -47,14 +47,14 @@ def put(
     ],
     target: Annotated[str, typer.Argument(metavar="REPO/BRANCH/PATH", show_default=False)],
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="Upload a folder with all below it.")
+        bool, typer.Option("--recursive", "-r", help="Upload everything below a folder.")
     ] = False,
     content_type: Annotated[
-        str, typer.Option("--content-type", metavar="TYPE", help="Such as text/csv.")
+        str, typer.Option("--content-type", metavar="TYPE", help="Media type, such as text/csv.")
     ] = "",
     meta: MetaOption = None,
 ) -> None:
-    """Upload an object to a branch. It is not part of the history until it is committed."""
+    """Upload an object to a branch. It becomes part of the history with the next commit."""
     if recursive:
         if content_type or meta:
             raise InvalidInput("--content-type and --meta are for a single object")
@@ -68,7 +68,7 @@ def _put_object(
 ) -> None:
     place = parse_object(target)
     if source != STDIN and Path(source).is_dir():
-        raise InvalidInput(f"{source} is a folder", hint="add -r to upload all that is below it")
+        raise InvalidInput(f"{source} is a folder", hint="add -r to upload everything below it")
     with session.open() as catalog:
         branch = catalog.repository(place.repository).branch(place.ref)
         data = sys.stdin.buffer if source == STDIN else Path(source)

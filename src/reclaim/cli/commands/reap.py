@@ -1,4 +1,4 @@
-"""``reclaim reap``: delete what was never committed and nothing refers to any more."""
+"""``reclaim reap``: delete unreferenced uploads without a run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 class RepositoryReaped(TypedDict):
-    """A repository, what was deleted of it, and what waits."""
+    """A repository, its deleted objects, and objects still due."""
 
     name: str
     uid: str
@@ -40,26 +40,26 @@ class RepositoryReaped(TypedDict):
     bytes: int
     failed: int
     rows: int
-    """Rows of the database that nobody needs any more."""
+    """Unused rows removed from the database."""
     due: int
-    """Objects that are due and still there."""
+    """Objects due, but not deleted yet."""
     oldest: datetime | None
-    """When the oldest of them was condemned."""
+    """Time of the oldest due object's mark for deletion."""
 
 
 class ReapDocument(TypedDict):
-    """One round: each repository that deletes online."""
+    """A round: each repository with hard_delete=on."""
 
     repositories: Sequence[RepositoryReaped]
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The answer of one round: each repository that deletes online, by name."""
+    """Answer of a round: each repository with hard_delete=on, by name."""
 
     repositories: Sequence[tuple[str, Reaped, Backlog]]
     failures: int
-    """Repositories that could not be gone through."""
+    """Number of repositories with an error."""
 
     def document(self) -> ReapDocument:
         return {
@@ -83,7 +83,7 @@ class Round:
             return []
         if not self.repositories:
             return [
-                "No repository deletes online. Tell one to with "
+                "No repository deletes online. To enable it: "
                 "`reclaim repo set REPO hard_delete=on`."
             ]
         rows = (
@@ -108,16 +108,15 @@ def reap(
         typer.Option("--every", metavar="DURATION", help="Pause between two rounds, such as 5min."),
     ] = EVERY,
 ) -> None:
-    """Delete uploads that were never committed, without a run.
+    """Delete never committed uploads, without a run.
 
-    Only of repositories with hard_delete=on. They go 15 minutes after the last staged reference to
-    them. Open catalogs do this too, in the background; several may do it at once. Without --once it
-    goes on until it is interrupted, also after errors, which are logged, and answers after every
-    round.
+    Only in repositories with hard_delete=on, 15 minutes after the last staged reference is gone.
+    Open catalogs do this too, in the background; several processes may do it at once. Without
+    --once it runs until interrupted and answers after every round; errors are logged.
     """
     pause = parse_age("--every", every).total_seconds()
     if pause <= 0:
-        raise InvalidInput("--every must be some time", hint="use --once for a single round")
+        raise InvalidInput("--every must be longer than zero", hint="use --once for a single round")
     with session.open() as catalog:
         while not once:
             done, failures = catalog.reap_each()
@@ -129,10 +128,10 @@ def reap(
         answer = _answer(catalog, done, len(failures))
     if failures:
         raise failures[0]
-    if failed := sum(one.failed for one in done):
+    if failed := sum(reaped.failed for reaped in done):
         raise Partial(
             f"{objects(failed)} could not be deleted",
-            hint="the log says why (-v); the next round tries them again",
+            hint="-v logs the reasons; the next round tries them again",
             **answer.document(),
         )
     session.output.answer(answer)
@@ -141,5 +140,6 @@ def reap(
 def _answer(catalog: Catalog, done: Sequence[Reaped], failures: int) -> Round:
     names = {workspace.repo_uid: workspace.name for workspace in catalog.workspaces()}
     return Round(
-        [(names[one.repo_uid], one, catalog.backlog(one.repo_uid)) for one in done], failures
+        [(names[reaped.repo_uid], reaped, catalog.backlog(reaped.repo_uid)) for reaped in done],
+        failures,
     )

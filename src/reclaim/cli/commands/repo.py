@@ -23,7 +23,9 @@ RepositoryArgument = Annotated[str, typer.Argument(metavar="REPO", show_default=
 AnyRepositoryArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="REPO", help="By default all of them, deleted ones too.", show_default=False
+        metavar="REPO",
+        help="Default: all, including deleted ones.",
+        show_default=False,
     ),
 ]
 
@@ -49,7 +51,7 @@ class RepositoryShown(RepositoryDocument):
 
 
 class RepositoryDeleted(TypedDict):
-    """The name of a repository that was deleted."""
+    """Name of the deleted repository."""
 
     deleted: str
 
@@ -65,7 +67,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Repositories:
-    """The answer that lists repositories."""
+    """Answer that lists repositories."""
 
     repositories: Sequence[RepositoryInfo]
 
@@ -94,10 +96,10 @@ def create(
     session: Session,
     name: RepositoryArgument,
     default_branch: Annotated[
-        str, typer.Option("--default-branch", metavar="NAME", help="Its first branch.")
+        str, typer.Option("--default-branch", metavar="NAME", help="The first branch.")
     ] = "main",
 ) -> None:
-    """Make a repository with an empty first commit."""
+    """Create a repository with an empty first commit."""
     with session.open() as catalog:
         repo = catalog.create_repository(name, default_branch=default_branch)
         facts = _document(repo)
@@ -113,7 +115,7 @@ def list_(session: Session) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OneRepository:
-    """The answer that shows a repository with its settings."""
+    """Answer that shows a repository with its settings."""
 
     name: str
     uid: str
@@ -161,26 +163,26 @@ def set_(
         typer.Argument(metavar="NAME=VALUE", help="Such as hard_delete=on.", show_default=False),
     ],
 ) -> None:
-    """Change settings of a repository; they are stored with it.
+    """Change the stored settings of a repository.
 
-    hard_delete=on|off: whether bytes that were never committed go soon after nothing refers to them
-    any more. Open catalogs and `reclaim reap` delete them; off, an offline run does.
+    hard_delete=on|off: delete unreferenced, never committed bytes soon, by open catalogs and
+    `reclaim reap`. If off, a run deletes them.
 
-    protect=GLOBS: what runs leave alone, by globs of addresses and of every path that an object
-    ever had, with commas between them, such as protect='raw/*,*.csv'; * also stands for /. An empty
-    value protects nothing. It keeps bytes, and not commits: a tag or a branch keeps those.
+    protect=GLOBS: bytes that runs never delete, by comma-separated globs, such as
+    protect='raw/*,*.csv'. Globs match addresses and every path an object ever had; * also matches
+    /. An empty value protects nothing. It does not keep commits: use a tag or a branch.
     """
     from reclaim.catalog.settings import parse
 
     pairs = [change.partition("=") for change in changes]
-    wanted = parse({key: value for key, _, value in pairs})
-    if globs := wanted.get("protect"):
+    changed = parse({key: value for key, _, value in pairs})
+    if globs := changed.get("protect"):
         from reclaim.globs import check_globs
 
         check_globs(globs, named="protect")
     with session.open() as catalog:
         repo = catalog.repository(parse_repository(name))
-        repo.change_settings(**wanted)
+        repo.change_settings(**changed)
         answer = OneRepository.of(repo)
     session.output.answer(answer)
 

@@ -1,4 +1,4 @@
-"""``reclaim reset``: throw uncommitted changes away, or move a branch."""
+"""``reclaim reset``: discard uncommitted changes, or move a branch."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class ResetDocument(TypedDict):
-    """A branch that was reset."""
+    """A reset branch."""
 
     repository: str
     branch: str
     commit: Id | None
-    """With --to: where the branch is now."""
+    """With --to: new commit of the branch."""
     path: str | None
     prefix: str | None
     changes: int | None
@@ -40,7 +40,7 @@ def reset(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="REPO/BRANCH[/PATH]", help="With PATH: only that object.", show_default=False
+            metavar="REPO/BRANCH[/PATH]", help="With PATH: path of the object.", show_default=False
         ),
     ],
     prefix: Annotated[
@@ -49,10 +49,10 @@ def reset(
     ] = None,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="REF", help="Move the branch to this commit as well."),
+        typer.Option("--to", metavar="REF", help="Also move the branch to this commit."),
     ] = None,
 ) -> None:
-    """Discard uncommitted changes. They cannot be brought back."""
+    """Discard uncommitted changes for good."""
     place = parse_object(target)
     if sum((bool(place.path), prefix is not None, to is not None)) > 1:
         raise InvalidInput("PATH, --prefix and --to exclude each other", hint="give one of them")
@@ -61,7 +61,7 @@ def reset(
         if to is not None:
             commit = branch.reset_to(parse_ref_name(to))
             done = Done(
-                f"Moved {place.ref} to {commit.id[:SHORT]}; nothing on it is uncommitted.",
+                f"Moved {place.ref} to {commit.id[:SHORT]}; no uncommitted changes are left.",
                 _facts(place.repository, place.ref, commit=commit.id),
             )
         else:
@@ -82,7 +82,7 @@ def _reset(branch: Branch, repository: str, path: str, prefix: str | None) -> Do
         )
     branch.reset()
     facts = _facts(repository, branch.name)
-    return Done(f"Reset {branch.name}: nothing on it is uncommitted.", facts)
+    return Done(f"Reset {branch.name}: no uncommitted changes are left.", facts)
 
 
 def _facts(
@@ -94,7 +94,7 @@ def _facts(
     prefix: str | None = None,
     changes: int | None = None,
 ) -> ResetDocument:
-    """The facts of a reset; those that do not concern this call are null."""
+    """Return the fields of a reset; fields of other forms are null."""
     return {
         "repository": repository,
         "branch": branch,

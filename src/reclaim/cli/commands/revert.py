@@ -1,4 +1,4 @@
-"""``reclaim revert``: commit the opposite of a commit."""
+"""``reclaim revert``: revert a commit."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def revert(
     ],
     parent: Annotated[
         int | None,
-        typer.Option("--parent", min=1, metavar="N", help="For a merge: against which parent."),
+        typer.Option("--parent", min=1, metavar="N", help="For a merge: number of the parent."),
     ] = None,
     message: Annotated[str, typer.Option("--message", "-m", metavar="TEXT")] = "",
     committer: CommitterOption = None,

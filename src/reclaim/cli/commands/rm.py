@@ -17,7 +17,7 @@ TOGETHER = 1_000
 
 
 class DeletedDocument(TypedDict):
-    """The paths that were deleted on a branch."""
+    """Deleted paths on a branch."""
 
     repository: str
     branch: str
@@ -32,11 +32,11 @@ def rm(
     session: Session,
     target: Annotated[str, typer.Argument(metavar="REPO/BRANCH/PATH", show_default=False)],
     recursive: Annotated[
-        bool, typer.Option("--recursive", "-r", help="Delete all that is below PATH.")
+        bool, typer.Option("--recursive", "-r", help="Delete everything below PATH.")
     ] = False,
     yes: YesOption = False,
 ) -> None:
-    """Delete an object on a branch. Commits that have it keep it."""
+    """Delete an object on a branch. It stays in earlier commits."""
     place = parse_folder(target) if recursive else parse_object(target)
     with session.open() as catalog:
         branch = catalog.repository(place.repository).branch(place.ref)
@@ -50,10 +50,10 @@ def rm(
             paths = [place.path]
             with single(branch, place.path):
                 branch.delete(place.path)
-    what = objects(len(paths)) if recursive else place.path
+    deleted = objects(len(paths)) if recursive else place.path
     session.output.answer(
         Done(
-            f"Deleted {what} on {place.ref}.",
+            f"Deleted {deleted} on {place.ref}.",
             DeletedDocument(repository=place.repository, branch=place.ref, deleted=paths),
         )
     )

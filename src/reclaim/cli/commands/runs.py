@@ -1,4 +1,4 @@
-"""``reclaim runs``: what was done to repositories."""
+"""``reclaim runs``: runs of repositories and stores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Quarantined = Literal["moved", "marked"]
 
 
 class OperatorDocument(TypedDict):
-    """Who worked on a run, and with which command; URLs without passwords and tokens."""
+    """Operator of a run, and the command; URLs have no passwords and tokens."""
 
     user: str
     host: str
@@ -40,7 +40,7 @@ class OperatorDocument(TypedDict):
 
 
 class RunDocument(TypedDict):
-    """A run, as its record tells."""
+    """A recorded run."""
 
     id: str
     repository: str
@@ -49,18 +49,18 @@ class RunDocument(TypedDict):
     state: Phase
     started_at: datetime
     summary: Mapping[str, Any]
-    """Its record: counts, and facts that later runs need."""
+    """Counts, and facts for later runs."""
     plan: str | None
     quarantine: Quarantined | None
     until: datetime | None
     operators: Sequence[OperatorDocument]
-    """Who worked on the run, the first operator first."""
+    """Operators of the run, in order."""
     locked_until: datetime | None
-    """When the lock that the run holds is free, unless it is renewed."""
+    """End of the lock held by the run, unless renewed."""
 
 
 class OnlineDocument(TypedDict):
-    """The objects that a repository deletes without a run."""
+    """Objects of a repository deleted without a run."""
 
     repository: str
     on: bool
@@ -72,7 +72,7 @@ class OnlineDocument(TypedDict):
 
 
 class LateDocument(TypedDict):
-    """A repository whose last finished run is too old."""
+    """A repository with an overdue run."""
 
     repository: str
     message: str
@@ -84,26 +84,26 @@ class RunsDocument(TypedDict):
 
     runs: Sequence[RunDocument]
     online: Sequence[OnlineDocument]
-    """What repositories delete online, without a run."""
+    """Online deletes of repositories, without a run."""
     late: Sequence[LateDocument]
-    """Repositories whose last finished run is too old."""
+    """Repositories with an overdue run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The answer that lists runs, by repository."""
+    """Answer that lists runs, by repository."""
 
     runs: Sequence[tuple[str, RunRecord]]
     named: bool
-    """Whether all are of one repository, which was named."""
+    """Whether all runs are of a named repository."""
     nouns: Mapping[str, str]
-    """The word of each repository for its snapshots."""
+    """Noun for the snapshots of each repository."""
     locks: Mapping[str, LockState]
-    """The lock of each repository that is not free."""
+    """Locks of repositories, except free locks."""
     online: Sequence[tuple[str, OnlineDeletes]] = ()
-    """Deletes of stores without a run, by repository; of those that do so, or did."""
+    """Online deletes by repository, present and past."""
     late: Sequence[tuple[str, str, str]] = ()
-    """Repositories whose last finished run is too old: what is late, and what to do."""
+    """Repositories with an overdue run: name, message and hint."""
 
     def document(self) -> RunsDocument:
         return {
@@ -142,13 +142,13 @@ class Runs:
                 for repository, deletes in self.online
             ],
             "late": [
-                {"repository": repository, "message": said, "hint": hint}
-                for repository, said, hint in self.late
+                {"repository": repository, "message": message, "hint": hint}
+                for repository, message, hint in self.late
             ],
         }
 
     def _lock_of(self, repository: str, run: RunRecord) -> LockState | None:
-        """The lock that a run holds."""
+        """Return the lock of a run, or None."""
         lock = self.locks.get(repository)
         return lock if lock is not None and lock.run == run.id else None
 
@@ -165,22 +165,22 @@ class Runs:
             for repository, run in self.runs
         )
         names = [] if self.named else ["repository"]
-        columns = ("run", *names, "kind", "state", "started (UTC)", "what")
+        columns = ("run", *names, "kind", "state", "started (UTC)", "result")
         yield Table(columns, rows, last_below=True)
         for repository, deletes in self.online:
             of = "" if self.named else f" of {repository}"
             yield (
-                f"Deleted online{of}, because nothing referred to it any more: "
+                f"Deleted online{of}, because of no references: "
                 f"{objects(deletes.objects)} ({size(deletes.bytes)}); {deletes.due} are due."
             )
-        for repository, said, hint in self.late:
-            yield f"Note: {repository}: {said}; {hint}."
+        for repository, message, hint in self.late:
+            yield f"Note: {repository}: {message}; {hint}."
 
 
 def _is_empty(run: RunRecord) -> bool:
-    """Whether a run took nothing, and edited no history."""
-    named = replace(run, lists=None, plan="", checkpoint=None)
-    return named == RunRecord(run.id, run.kind, run.phase, run.started_at, run.place)
+    """Whether a run deleted nothing and edited no history."""
+    without_plan = replace(run, lists=None, plan="", checkpoint=None)
+    return without_plan == RunRecord(run.id, run.kind, run.phase, run.started_at, run.place)
 
 
 def _described(run: RunRecord, noun: str, lock: LockState | None) -> str:
@@ -205,40 +205,40 @@ def _what(run: RunRecord, noun: str) -> str:
         return ""
     if _is_empty(run):
         return "nothing to collect"
-    what = f"{objects(counts.objects)} ({size(counts.bytes)})"
-    said = [f"moved {what} to quarantine" if run.promised else f"deleted {what}"]
+    amount = f"{objects(counts.objects)} ({size(counts.bytes)})"
+    parts = [f"moved {amount} to quarantine" if run.promised else f"deleted {amount}"]
     others = {"failed": counts.failed, "dropped": counts.dropped, "collected": counts.collected}
-    said += [f"{name} {count}" for name, count in others.items() if count]
+    parts += [f"{name} {count}" for name, count in others.items() if count]
     if edit := _edited(run, noun):
-        said.append(edit)
+        parts.append(edit)
     if run.lifecycle is not None:
-        said.append(f"by lifecycle rules {', '.join(run.lifecycle.rules)}")
+        parts.append(f"by lifecycle rules {', '.join(run.lifecycle.rules)}")
     if globs := run.left_out.globs:
-        said.append(f"left out {run.left_out.objects} by --exclude {' '.join(globs)}")
+        parts.append(f"left out {run.left_out.objects} by --exclude {' '.join(globs)}")
     if run.purging:
-        said.append("being purged: purge again to finish it")
+        parts.append("being purged: purge again to finish it")
     elif run.quarantine is not None and run.quarantine.until is not None:
-        said.append(f"kept until {instant(run.quarantine.until)}")
-    return ", ".join(said)
+        parts.append(f"kept until {instant(run.quarantine.until)}")
+    return ", ".join(parts)
 
 
 def _edited(run: RunRecord, noun: str) -> str:
     edit = history_edit(run.edit.counts, noun)
     took_back = run.phase is Phase.UNDONE and run.quarantine is None
-    return f"{edit}, taken back" if edit and took_back else edit
+    return f"{edit}, undone" if edit and took_back else edit
 
 
 def _unfinished(run: RunRecord, lock: LockState | None) -> str:
-    """The rest that a run has left to do, and its lock."""
+    """Describe the remaining work of a run, and its lock."""
     if lock is not None and (why := lock.why_not_released()):
         return f"holds the lock until {instant(lock.free_at)}: {why}"
     if lock is None and (not run.unfinished or run.purging or run.kind not in (COLLECT, PURGE)):
         return ""
     if lock is None and run.edit.by_library and not run.promoted:
-        # Said with what the library did.
+        # Described with the edit of the library.
         return ""
     if run.kind == PURGE:
-        # The next purge has a run of its own.
+        # The next purge is a new run.
         again = "purge again" if run.phase is Phase.STARTED else ""
     else:
         again = "undo it again" if run.undoing else "apply it again"
@@ -258,7 +258,7 @@ def runs(
         str | None, typer.Argument(metavar="STORE", help=f"{STORE} Default: all of the catalog.")
     ] = None,
 ) -> None:
-    """List what changed history or deleted bytes, the newest first."""
+    """List runs that changed history or deleted bytes, newest first."""
     from reclaim.run.doctor.last_run import find_overdue
     from reclaim.stores.abilities import DeletesOnline
 
@@ -267,9 +267,9 @@ def runs(
         locks = {opened.name: lock for opened in stores if (lock := opened.lock_state())}
         listed = [(opened.name, run) for opened in stores for run in opened.runs()]
         late = [
-            (opened.name, *found)
+            (opened.name, *message_and_hint)
             for opened in stores
-            if (found := find_overdue(opened, opened.runs())) is not None
+            if (message_and_hint := find_overdue(opened, opened.runs())) is not None
         ]
         online = [
             (opened.name, deletes)

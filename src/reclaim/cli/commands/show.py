@@ -1,4 +1,4 @@
-"""``reclaim show``: a plan again, its commits, and the objects in it."""
+"""``reclaim show``: a plan, its commits and its objects."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 import typer
 
 from reclaim.cli.command import command
-from reclaim.cli.options.found_plan import PlanArgument, PlanStoreOption, open_to_show
 from reclaim.cli.options.panels import LOOK_AT, OUTPUT
+from reclaim.cli.options.plan_argument import PlanArgument, PlanStoreOption, open_to_show
 from reclaim.cli.session import Session
 from reclaim.cli.views.output import Block, Table
 from reclaim.cli.views.plan_export import export
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 class PlannedObject(TypedDict):
-    """An object that would go."""
+    """An object to delete."""
 
     address: str
     path: str | None
@@ -46,17 +46,17 @@ class PlannedObject(TypedDict):
 
 
 class HeldAddress(TypedDict):
-    """An address that lifecycle rules match and that stays."""
+    """An address matched by lifecycle rules, but held."""
 
     address: str
     matched_rules: Sequence[str]
-    """The rules that match it."""
+    """Matching rules."""
     held_by: Sequence[str]
-    """The first few that hold it."""
+    """The first few holders."""
 
 
 class PlanLists(TypedDict):
-    """The lists of a plan."""
+    """Lists of a plan."""
 
     listed: NotRequired[Sequence[PlannedObject]]
     """With --objects."""
@@ -72,7 +72,7 @@ def show(
     reasons: ReasonsOption = False,
     objects: Annotated[
         bool,
-        typer.Option("--objects", help="List every object that would go.", rich_help_panel=LOOK_AT),
+        typer.Option("--objects", help="List every object to delete.", rich_help_panel=LOOK_AT),
     ] = False,
     limit: Annotated[
         int | None,
@@ -88,7 +88,7 @@ def show(
         bool,
         typer.Option(
             "--held",
-            help="List what lifecycle rules match and something holds, and by what.",
+            help="List addresses matched by lifecycle rules but held, with their holders.",
             rich_help_panel=LOOK_AT,
         ),
     ] = False,
@@ -96,7 +96,7 @@ def show(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Write every object that would go as CSV; - for standard output.",
+            help="Write all objects to delete as CSV; - for standard output.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -105,7 +105,7 @@ def show(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Write every object that would go as Parquet.",
+            help="Write all objects to delete as Parquet.",
             show_default=False,
             rich_help_panel=OUTPUT,
         ),
@@ -115,36 +115,36 @@ def show(
 
     Example: reclaim show latest --objects
 
-    The folder of a plan can be shown without the catalog, also after it was copied or moved;
-    `apply` takes a plan only where it was written.
+    The folder of a plan can be shown without the catalog, even a copy. `apply` needs the original
+    folder.
     """
-    asked = {
+    modes = {
         "--objects": objects,
         "--held": held,
         "--csv": csv is not None,
         "--parquet": parquet is not None,
     }
-    if len(named := [option for option, given in asked.items() if given]) > 1:
-        raise InvalidInput(f"{' and '.join(named)} exclude each other")
+    if len(chosen := [option for option, given in modes.items() if given]) > 1:
+        raise InvalidInput(f"{' and '.join(chosen)} exclude each other")
     opened = open_to_show(session, plan, store)
     if csv is not None or parquet is not None:
         export(session, opened, csv=csv, parquet=parquet)
         return
-    found = opened.located
-    summary = Summary(found.place, found.document, moved_to=found.moved_to)
+    located = opened.located
+    summary = Summary(located.place, located.document, moved_to=located.moved_to)
     if objects:
         session.output.answer(ObjectsAnswer(summary, opened, limit))
         return
     if held:
-        session.output.answer(HeldAnswer(summary, found, limit))
+        session.output.answer(HeldAnswer(summary, located, limit))
         return
-    history = read_history(found, everything=everything, all_reasons=reasons, listed_by="--all")
+    history = read_history(located, everything=everything, all_reasons=reasons, listed_by="--all")
     session.output.answer(replace(summary, commits=history))
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectsAnswer:
-    """The answer that lists the objects of a plan, one file after the other."""
+    """Answer that lists the objects of a plan, file by file."""
 
     summary: Summary
     plan: Plan
@@ -171,10 +171,10 @@ class ObjectsAnswer:
 
 @dataclass(frozen=True, slots=True)
 class HeldAnswer:
-    """The answer that lists what lifecycle rules match and something holds."""
+    """Answer that lists held addresses matched by lifecycle rules."""
 
     summary: Summary
-    found: LocatedPlan
+    located: LocatedPlan
     limit: int | None
 
     def document(self) -> Mapping[str, Any]:
@@ -191,13 +191,13 @@ class HeldAnswer:
         return islice(self._every_row(), self.limit)
 
     def _every_row(self) -> Iterator[HeldAddress]:
-        section = self.found.document.lifecycle
+        section = self.located.document.lifecycle
         if section is None:
             raise InvalidInput(
                 f"the plan at {self.summary.place} was not made by lifecycle rules",
                 hint="leave --held out",
             )
         for file in section.held:
-            table = self.found.read(file, HELD_COLUMNS)
+            table = self.located.read(file, HELD_COLUMNS)
             for batch in table.to_batches(max_chunksize=10_000):
                 yield from batch.to_pylist()

@@ -1,4 +1,4 @@
-"""``reclaim stage``: add an object that lies outside the catalog, where it is."""
+"""``reclaim stage``: add an external object without a copy."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stage(
         ),
     ],
 ) -> None:
-    """Add an object that lies outside the catalog, where it is. It is never deleted."""
+    """Add an external object to a branch without a copy. Reclaim never deletes it."""
     place = parse_object(target)
     with session.open() as catalog:
         entry = catalog.repository(place.repository).branch(place.ref).stage(place.path, url)

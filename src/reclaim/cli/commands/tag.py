@@ -29,10 +29,10 @@ def create(
     name: NameArgument,
     ref: Annotated[
         str,
-        typer.Argument(metavar="REF", help="The commit or ref that it names.", show_default=False),
+        typer.Argument(metavar="REF", help="The commit or ref of the tag.", show_default=False),
     ],
 ) -> None:
-    """Give a commit a name that does not move. A slash in the name is written %2F."""
+    """Create a tag, a fixed name of a commit. A slash in the name is written %2F."""
     place = parse_ref(name)
     with session.open() as catalog:
         commit = catalog.repository(place.repository).create_tag(place.ref, parse_ref_name(ref)).id

@@ -1,4 +1,4 @@
-"""``reclaim undo``: take back an expiration, or a run with quarantine."""
+"""``reclaim undo``: undo an expiration, or a run with quarantine."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def undo(
         str | None,
         typer.Option(
             metavar="STORE",
-            help="The store of the run, if it is not of the catalog: SCHEME:LOCATION.",
+            help="The store of the run, if it is outside the catalog: SCHEME:LOCATION.",
             show_default=False,
             rich_help_panel=LOOK_AT,
         ),
@@ -49,8 +49,8 @@ def undo(
 
     Example: reclaim undo latest
 
-    Objects come back from quarantine; those that were deleted for good do not. Of a lifecycle run
-    that was cut off, objects that are not deleted yet are released. Safe to run again.
+    Objects are restored from quarantine; objects deleted for good are not. For an interrupted
+    lifecycle run, objects not deleted yet are released. Safe to run again.
     """
     from reclaim.api.run import Run
     from reclaim.api.store import OpenStore
@@ -59,23 +59,23 @@ def undo(
     work = running.work()
     foreign = None if store is None else find_foreign(store)
     if foreign is not None:
-        own, run = foreign, find_id([foreign], run)
-        done = Run.of(OpenStore(own, work), run).undo()
-        session.output.answer(UndoAnswer.of(own, done))
+        opened_store, run = foreign, find_id([foreign], run)
+        done = Run.of(OpenStore(opened_store, work), run).undo()
+        session.output.answer(UndoAnswer.of(opened_store, done))
         return
     with ExitStack() as opened:
         with _naming_other_stores():
             catalog = opened.enter_context(session.open())
             stores = find_all(catalog) if store is None else [find(catalog, store)]
             run = find_id(list(stores), run)
-            own = find(catalog, catalog.repository_of_run(run).uid)
-        done = Run.of(OpenStore(own, work), run).undo()
-        answer = UndoAnswer.of(own, done)
+            opened_store = find(catalog, catalog.repository_of_run(run).uid)
+        done = Run.of(OpenStore(opened_store, work), run).undo()
+        answer = UndoAnswer.of(opened_store, done)
     session.output.answer(answer)
 
 
 class DeletedForGood(TypedDict):
-    """What a run had deleted for good."""
+    """Counts of objects and snapshots deleted for good."""
 
     objects: int
     bytes: int
@@ -83,7 +83,7 @@ class DeletedForGood(TypedDict):
 
 
 class HeldSnapshot(TypedDict):
-    """A snapshot that a lease holds."""
+    """A snapshot held by a lease."""
 
     snapshot: str
     lease: str
@@ -91,42 +91,42 @@ class HeldSnapshot(TypedDict):
 
 
 class UndoDocument(TypedDict):
-    """What came back."""
+    """Result of an undo."""
 
     run: Id
     store: str
     objects: int
-    """Objects that came back; 0 if the run had only edited history."""
+    """Restored objects; 0 if the run had only edited history."""
     bytes: int
     restored: int
-    """Snapshots that came back."""
+    """Restored snapshots."""
     left: Sequence[str]
-    """What has changed since, and was left as it is."""
+    """Later changes, left unchanged by the undo."""
     released: int
-    """Objects of a lifecycle run that are where they belong and can be used again: of one that was
-    cut off all that it had not deleted, of one that could not be brought back whole what was."""
+    """Objects of a lifecycle run released for use: objects not deleted by an interrupted run, or
+    objects restored from a partly restorable run."""
     gone: int
-    """Objects that a lifecycle run had deleted for good when it was given up."""
+    """Objects deleted for good by an abandoned lifecycle run."""
     deleted: DeletedForGood
-    """What the run had deleted for good, where only its edit of the history could be taken back."""
+    """Deleted for good by the run, if only its edit of the history could be undone."""
     until: datetime | None
-    """Until when no run takes what came back, unless the leases of the undo are released; null if
-    nothing is held."""
+    """Runs leave restored objects alone until then, unless the leases of the undo are released;
+    null without a hold."""
     held: Sequence[HeldSnapshot]
-    """Snapshots that came back and that no branch or tag reaches: leases hold them."""
+    """Restored snapshots unreachable from branches and tags; leases hold them."""
 
 
 @dataclass(frozen=True, slots=True)
 class UndoAnswer:
-    """The answer that says what came back."""
+    """Answer with the result of an undo."""
 
     store: str
     noun: str
     done: Undone
     until: datetime | None = None
-    """When the hold of what came back ends; None if nothing is held."""
+    """End of the hold on restored objects; None without a hold."""
     release: str = ""
-    """The command that ends the hold sooner."""
+    """Command to end the hold early."""
 
     @classmethod
     def of(cls, store: Store, done: Undone) -> UndoAnswer:
@@ -139,7 +139,7 @@ class UndoAnswer:
 
     @property
     def deleted(self) -> DeletedForGood:
-        """Objects, bytes and snapshots that the run deleted for good."""
+        """Objects, bytes and snapshots deleted for good by the run."""
         if self.done.edited is None:
             return {"objects": 0, "bytes": 0, "snapshots": 0}
         counts = self.done.edited.counts
@@ -163,33 +163,33 @@ class UndoAnswer:
         done, deleted = self.done, self.deleted
         if done.given_up:
             yield (
-                f"Gave up run {short(done.run)}: {objects(done.released)} that it had not "
-                f"deleted can be used again, {objects(done.gone)} are gone for good."
+                f"Gave up run {short(done.run)}: released {objects(done.released)} not deleted "
+                f"yet; {objects(done.gone)} are deleted for good."
             )
         elif self.done.edited is None:
-            what = f"{objects(done.objects)} ({size(done.bytes)})"
-            what = f"{what} and {snapshots(done.snapshots, self.noun)}"
-            yield f"Undid run {short(done.run)}: brought back {what}."
+            amount = f"{objects(done.objects)} ({size(done.bytes)})"
+            amount = f"{amount} and {snapshots(done.snapshots, self.noun)}"
+            yield f"Undid run {short(done.run)}: restored {amount}."
         elif any(deleted.values()):
-            what = f"{objects(deleted['objects'])} ({size(deleted['bytes'])})"
+            amount = f"{objects(deleted['objects'])} ({size(deleted['bytes'])})"
             yield (
-                f"Took back what run {short(done.run)} edited in the history. What it deleted is "
-                f"gone: {what} and {snapshots(deleted['snapshots'], self.noun)}."
+                f"Undid the history edit of run {short(done.run)}. Deleted for good: "
+                f"{amount} and {snapshots(deleted['snapshots'], self.noun)}."
             )
         else:
             yield f"Undid run {short(done.run)}."
         if done.left:
-            yield f"Changed or gone since, and left as it is: {'; '.join(done.left)}."
+            yield f"Changed or gone since, left unchanged: {'; '.join(done.left)}."
         if done.held:
             yield f"{done.held_until[:1].upper()}{done.held_until[1:]}."
         if self.until is not None:
-            yield f"No run takes what came back before {instant(self.until)} UTC."
-            yield f"To allow it sooner: {self.release}"
+            yield f"No run deletes the restored data before {instant(self.until)} UTC."
+            yield f"To end this hold: {self.release}"
 
 
 @contextmanager
 def _naming_other_stores() -> Iterator[None]:
-    """Where the catalog does not know a run, or is not there, the run may be another store's."""
+    """Add a hint to a missing run or catalog: the run may be of another store."""
     try:
         yield
     except NotFound as error:

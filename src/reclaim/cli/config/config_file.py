@@ -1,4 +1,4 @@
-"""A configuration file: ``reclaim.toml`` beside the catalog, or the user's own."""
+"""A configuration file: ``reclaim.toml`` beside the catalog, or the user's file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _AT = re.compile(r" \(at line (\d+), column (\d+)\)")
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One key of a file, with the value that TOML gives it and its line."""
+    """A key of a file, with its value and its line."""
 
     key: str
     value: Any
@@ -29,19 +29,19 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file that was read."""
+    """A parsed configuration file."""
 
     path: Path
     entries: tuple[ConfigEntry, ...]
     private: bool
-    """Whether nobody but its user and root can have written it."""
+    """Whether only its user and root can write it."""
 
     def where(self, entry: ConfigEntry) -> str:
         return str(self.path) if entry.line is None else f"{self.path}:{entry.line}"
 
 
 def read_config(path: Path) -> ConfigFile | None:
-    """The file of a path; None if there is none."""
+    """Read a configuration file; None if it does not exist."""
     try:
         data = path.read_bytes()
         status = path.stat()
@@ -56,16 +56,16 @@ def read_config(path: Path) -> ConfigFile | None:
         raise InvalidInput(f"{path} is not valid UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         at = _AT.search(str(error))
-        said = _AT.sub("", str(error))
+        reason = _AT.sub("", str(error))
         where = f"{path}:{at[1]}:{at[2]}" if at else str(path)
-        raise InvalidInput(f"{where}: {said}", hint="it is TOML: key = value") from None
+        raise InvalidInput(f"{where}: {reason}", hint="write TOML: key = value") from None
     entries = tuple(ConfigEntry(key, value, _line_of(text, key)) for key, value in _flat(document))
     owned = status.st_uid in (os.getuid(), 0) if hasattr(os, "getuid") else True
     return ConfigFile(path, entries, owned and not status.st_mode & 0o022)
 
 
 def user_file() -> Path | None:
-    """The user's own file, whether it is there or not; None where there is no home."""
+    """Return the path of the user's file, existing or not; None without a home folder."""
     base = os.environ.get("XDG_CONFIG_HOME")
     try:
         folder = Path(base) if base else Path.home() / ".config"
@@ -75,7 +75,7 @@ def user_file() -> Path | None:
 
 
 def file_beside(catalog: str) -> Path | None:
-    """The file beside a catalog, whether it is there or not; None for one in a database server."""
+    """Return the path of the file beside a catalog, existing or not; None for a database server."""
     if "://" not in catalog:
         return Path(catalog).expanduser().absolute().parent / NAME
     if catalog.startswith("sqlite:///"):
@@ -91,17 +91,17 @@ def _flat(document: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, 
             yield f"{before}{key}", value
 
 
-def _line_of(text: str, wanted: str) -> int | None:
-    """The line that sets a key; None where the file writes it in a way that is not understood."""
+def _line_of(text: str, sought: str) -> int | None:
+    """Return the line that sets a key; None if the syntax is not recognized."""
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
         if opened := _TABLE.match(line):
             table = _bare(opened[1]) + "."
-        elif (found := _KEY.match(line)) and wanted == table + _bare(found[1]):
+        elif (assignment := _KEY.match(line)) and sought == table + _bare(assignment[1]):
             return number
     return None
 
 
 def _bare(key: str) -> str:
-    """A dotted key without quotes and spaces."""
+    """Remove quotes and spaces from a dotted key."""
     return ".".join(part.strip().strip("\"'") for part in key.split("."))

@@ -1,7 +1,6 @@
-"""Settings: what a command does unless an option says otherwise, and where that was said.
+"""Settings of commands, and their origins.
 
-An option goes before its variable, a variable before the file beside the catalog, that before the
-user's own, and all of them before the default.
+Precedence: option, environment variable, file beside the catalog, the user's file, default.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ OPTION, VARIABLE, CATALOG_FILE, USER_FILE, DEFAULT = (
     "user file",
     "default",
 )
-"""The origins of values, the strongest first."""
+"""Origins of values, in order of precedence."""
 _ORDER = (OPTION, VARIABLE, CATALOG_FILE, USER_FILE, DEFAULT)
 
 Value = str | bool | int | None
 
 
 class _Wrong(ValueError):
-    """A value that a setting cannot have; says which it can."""
+    """Invalid value of a setting; the message names the valid values."""
 
 
 def _text(value: Any) -> Value:
     if not isinstance(value, str) or not value:
-        raise _Wrong("give it a text")
+        raise _Wrong("set it to a text")
     return value
 
 
@@ -76,25 +75,25 @@ def _count(value: Any) -> Value:
         value = int(value)
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
-    raise _Wrong("give it a number, such as 200")
+    raise _Wrong("set it to a number, such as 200")
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: its key in a file, its option and its variable."""
+    """A setting: its key in a file, its option and its variable."""
 
     key: str
     option: str
-    """The name of the option's parameter in the commands that have it."""
+    """Parameter name of the option in commands."""
     flag: str
     variable: str
     read: Callable[[Any], Value]
-    """Checks a value, which is text in a variable and has a type in a file."""
+    """Check a value: text from a variable, or a typed value from a file."""
     meaning: str
     default: Value = None
     guarded: bool = False
-    """Whether it says what is deleted, or where programs and credentials are sent: then it is not
-    taken from strangers."""
+    """Whether the setting affects deletions, or the destination of programs and credentials. A
+    guarded setting is refused in a file that others can write."""
 
 
 SETTINGS = (
@@ -110,7 +109,7 @@ SETTINGS = (
     ),
     Setting("quiet", "quiet", "--quiet", "RECLAIM_QUIET", _switch, "show no progress", False),
     Setting(
-        "log", "verbose", "--verbose", "RECLAIM_LOG", _one_of(*LEVELS), "the least level to log"
+        "log", "verbose", "--verbose", "RECLAIM_LOG", _one_of(*LEVELS), "the lowest level to log"
     ),
     Setting(
         "log_format",
@@ -127,7 +126,7 @@ SETTINGS = (
         "--committer",
         "RECLAIM_COMMITTER",
         _text,
-        "who commits; without it the login name",
+        "name of the committer; default: the login name",
     ),
     Setting(
         "min_age",
@@ -135,7 +134,7 @@ SETTINGS = (
         "--min-age",
         "RECLAIM_MIN_AGE",
         _text,
-        "younger objects stay, whatever they are",
+        "never delete younger objects",
         "24h",
         guarded=True,
     ),
@@ -145,7 +144,7 @@ SETTINGS = (
         "--quarantine",
         "RECLAIM_QUARANTINE",
         _switch,
-        "move objects to quarantine instead of deleting them; without it as the store does",
+        "move objects to quarantine instead of deleting them; default: depends on the store",
         guarded=True,
     ),
     Setting(
@@ -154,7 +153,7 @@ SETTINGS = (
         "--keep",
         "RECLAIM_KEEP",
         _text,
-        "how long what is in quarantine can be brought back at least",
+        "how long quarantined objects can be restored at least",
         "7d",
         guarded=True,
     ),
@@ -164,7 +163,7 @@ SETTINGS = (
         "--engine",
         "RECLAIM_ENGINE",
         _one_of(*ENGINES),
-        "where runs do their work: on Spark, or in the process of the command (local)",
+        "engine of runs: spark, or local for the process of the command",
         SPARK,
     ),
     Setting(
@@ -173,7 +172,7 @@ SETTINGS = (
         "--master",
         "RECLAIM_SPARK_MASTER",
         _text,
-        "Spark's master; without it this machine",
+        "Spark's master; default: this machine",
         guarded=True,
     ),
     Setting(
@@ -191,7 +190,7 @@ SETTINGS = (
         "--tasks",
         "RECLAIM_SPARK_TASKS",
         _count,
-        "how many tasks a large job is cut into; without it two for each core",
+        "number of tasks of a large job; default: two for each core",
     ),
 )
 BY_KEY: Mapping[str, Setting] = {setting.key: setting for setting in SETTINGS}
@@ -199,27 +198,27 @@ BY_KEY: Mapping[str, Setting] = {setting.key: setting for setting in SETTINGS}
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The value of a setting, and where it comes from."""
+    """Value of a setting, and its origin."""
 
     setting: Setting
     value: Value
     origin: str
     where: str = ""
-    """The option, the variable, or the file and line."""
+    """Option, variable, or file and line."""
 
     @property
     def shown(self) -> Value:
-        """The value without secrets."""
+        """Value without secrets."""
         return redacted(self.value) if isinstance(self.value, str) else self.value
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of one command."""
+    """Settings of a command."""
 
     chosen: Mapping[str, Chosen]
     files: Sequence[tuple[str, Path, bool]] = ()
-    """The files that were looked for: origin, path, and whether it is there."""
+    """Possible files: origin, path, and whether the file exists."""
 
     def __getitem__(self, key: str) -> Value:
         return self.chosen[key].value
@@ -228,7 +227,7 @@ class Settings:
         return self.chosen[key].origin != DEFAULT
 
     def engine(self) -> str:
-        """The engine; a master or a server on the command line is for Spark only."""
+        """Return the engine. Refuse options of Spark for another engine."""
         engine = str(self["engine"])
         for key in ("spark.master", "spark.remote", "spark.tasks"):
             if engine != SPARK and self.chosen[key].origin == OPTION:
@@ -239,7 +238,7 @@ class Settings:
         return engine
 
     def spark(self) -> tuple[str | None, str | None]:
-        """The master or the Connect server that goes first; of equals the server."""
+        """Return the master or the Connect server, by precedence; the server if equal."""
         master, remote = self.chosen["spark.master"], self.chosen["spark.remote"]
         if master.origin == remote.origin == OPTION:
             raise InvalidInput("--master and --remote exclude each other")
@@ -249,17 +248,17 @@ class Settings:
 
 
 CURRENT: ContextVar[Settings | None] = ContextVar("settings", default=None)
-"""The settings of the command that runs."""
+"""Settings of the running command."""
 
 
 def current() -> Settings:
-    """The settings of the command that runs; outside a command, of a command without options."""
+    """Return the settings of the running command; outside a command, those without options."""
     return CURRENT.get() or find_settings({})
 
 
 def find_settings(options: Mapping[str, Value]) -> Settings:
-    """The settings, given the options of a command line, by key."""
-    given = {
+    """Find the settings, given the options of a command line by key."""
+    from_options = {
         key: Chosen(BY_KEY[key], value, OPTION, BY_KEY[key].flag) for key, value in options.items()
     }
     variables = {
@@ -267,10 +266,10 @@ def find_settings(options: Mapping[str, Value]) -> Settings:
         for setting in SETTINGS
         if (text := os.environ.get(setting.variable))
     }
-    files = _Files.find(given.get("catalog") or variables.get("catalog"))
+    files = _Files.find(from_options.get("catalog") or variables.get("catalog"))
     chosen = {
         setting.key: (
-            given.get(setting.key)
+            from_options.get(setting.key)
             or variables.get(setting.key)
             or files.of_catalog.get(setting.key)
             or files.of_user.get(setting.key)
@@ -283,27 +282,27 @@ def find_settings(options: Mapping[str, Value]) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class _Files:
-    """The values in files, by key."""
+    """Values in files, by key."""
 
     of_catalog: Mapping[str, Chosen]
     of_user: Mapping[str, Chosen]
     looked_for: Sequence[tuple[str, Path, bool]]
 
     @classmethod
-    def find(cls, named: Chosen | None) -> _Files:
-        """Read the user's file, and the one beside the catalog, which a file may have named."""
-        own, own_read = _values(user_file(), USER_FILE)
-        if named is not None:
-            beside = file_beside(str(named.value))
+    def find(cls, catalog: Chosen | None) -> _Files:
+        """Read the user's file and the file beside the catalog, which a file may name."""
+        user_values, user_files = _values(user_file(), USER_FILE)
+        if catalog is not None:
+            beside = file_beside(str(catalog.value))
         else:
             beside = file_beside(DEFAULT_CATALOG)
-            found, _ = _values(beside, CATALOG_FILE)
-            if "catalog" not in found and "catalog" in own:
-                beside = file_beside(str(own["catalog"].value))
+            beside_default, _ = _values(beside, CATALOG_FILE)
+            if "catalog" not in beside_default and "catalog" in user_values:
+                beside = file_beside(str(user_values["catalog"].value))
         if beside == user_file():
             beside = None
-        of_catalog, read = _values(beside, CATALOG_FILE)
-        return cls(of_catalog, own, [*read, *own_read])
+        of_catalog, catalog_files = _values(beside, CATALOG_FILE)
+        return cls(of_catalog, user_values, [*catalog_files, *user_files])
 
 
 def _values(
@@ -326,12 +325,13 @@ def _in_file(file: ConfigFile, entry: ConfigEntry, origin: str) -> Chosen:
         from difflib import get_close_matches
 
         close = get_close_matches(entry.key, BY_KEY, 1)
-        known = f"did you mean {close[0]}?" if close else f"known are: {', '.join(BY_KEY)}"
-        raise InvalidInput(f"{where}: there is no setting {entry.key!r}", hint=known)
+        hint = f"did you mean {close[0]}?" if close else f"known settings: {', '.join(BY_KEY)}"
+        raise InvalidInput(f"{where}: there is no setting {entry.key!r}", hint=hint)
     if setting.guarded and not file.private:
         raise Refused(
-            f"{where}: {entry.key} is not taken from a file that others can write",
-            hint=f"make the file yours alone, or use {setting.flag} or {setting.variable}",
+            f"{where}: {entry.key} is refused in a file that others can write",
+            hint="allow only yourself to write the file, "
+            f"or use {setting.flag} or {setting.variable}",
         )
     chosen = _checked(setting, entry.value, origin, where)
     if setting.key == "catalog" and "://" not in str(chosen.value):
@@ -345,5 +345,5 @@ def _checked(setting: Setting, value: Any, origin: str, where: str) -> Chosen:
         return Chosen(setting, setting.read(value), origin, where)
     except _Wrong as wrong:
         shown = redacted(value) if isinstance(value, str) else value
-        named = where if origin == VARIABLE else f"{where}: {setting.key}"
-        raise InvalidInput(f"{named} is {shown!r}", hint=str(wrong)) from None
+        name = where if origin == VARIABLE else f"{where}: {setting.key}"
+        raise InvalidInput(f"{name} is {shown!r}", hint=str(wrong)) from None

@@ -1,1 +1,1 @@
-"""Options and arguments that several commands share."""
+"""Options and arguments shared by commands."""

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 
 def parse_age(option: str, text: str) -> timedelta:
-    """How long ago an age was; months and years are counted back from now."""
+    """Parse an age. Months and years count back from now."""
     from reclaim.api.options import to_timedelta
 
     return to_timedelta(text, option)

@@ -1,6 +1,6 @@
 """Completion in shells: names of repositories, refs, runs and plans for arguments and options.
 
-A shell waits for the answer, so that the database alone is asked, and any error gives no names.
+A shell waits for the answer: only the database is read, and an error gives no names.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Complete = Callable[[typer.Context, str], Sequence[str]]
 
 
 def completion_of(metavar: str | None) -> Complete | None:
-    """The completion of an argument or an option, by the name that help gives its value."""
+    """Return the completion for values with this metavar."""
     if metavar is None:
         return None
     if metavar.startswith(("REPO/", "REPO[/")):
         return _completing(_branches if "BRANCH" in metavar else _places)
-    found = _BY_METAVAR.get(metavar)
-    return None if found is None else _completing(found)
+    names = _BY_METAVAR.get(metavar)
+    return None if names is None else _completing(names)
 
 
 _Names = Callable[["CatalogNames", typer.Context, str], Iterable[str]]
@@ -46,19 +46,19 @@ def _completing(names: _Names) -> Complete:
 
 
 def _location(ctx: typer.Context) -> str:
-    """The catalog that the line so far, or else a setting, names."""
+    """Return the catalog named on the command line so far, or in a setting."""
     from reclaim.cli.config.settings import find_settings
 
-    asked: Any = ctx
-    while asked is not None:
-        if given := asked.params.get("catalog"):
-            return str(given)
-        asked = asked.parent
+    context: Any = ctx
+    while context is not None:
+        if location := context.params.get("catalog"):
+            return str(location)
+        context = context.parent
     return str(find_settings({})["catalog"])
 
 
 def _is_plain(name: str) -> bool:
-    """Whether shells take a name for one word."""
+    """Whether shells read a name as a single word."""
     return not set(name) & set(" \t\n\"'\\$`")
 
 
@@ -79,11 +79,11 @@ def _refs(
 ) -> Iterable[str]:
     repository, slash, ref = start.partition("/")
     if not slash:
-        found = names.repositories(repository)
-        if len(found) != 1:
+        matching = names.repositories(repository)
+        if len(matching) != 1:
             # Without a ref: a shell adds no space as long as there are several.
-            return [f"{name}/" for name in found]
-        [repository] = found
+            return [f"{name}/" for name in matching]
+        [repository] = matching
     if "/" in ref:
         return []
     written = (name.replace("/", "%2F") for name in refs(repository, ref.replace("%2F", "/")))
@@ -106,7 +106,7 @@ def _plans(names: CatalogNames, _: typer.Context, start: str) -> Iterable[str]:
 def _ids(ids: Sequence[str], start: str) -> Iterable[str]:
     if ids and LATEST.startswith(start):
         yield LATEST
-    yield from (one if len(start) > len(short(one)) else short(one) for one in ids)
+    yield from (run if len(start) > len(short(run)) else short(run) for run in ids)
 
 
 _BY_METAVAR: dict[str, _Names] = {

@@ -1,4 +1,4 @@
-"""The kind of run, as options of ``plan`` and ``gc``."""
+"""Kinds of run, as options of ``plan`` and ``gc``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OF_KINDS = {
     "branch": (UNCOMMITTED,),
     "full": (UNCOMMITTED, LIFECYCLE),
 }
-"""Options that go only with some kinds."""
+"""Options of specific kinds."""
 RULES = {field.name for field in fields(RuleOptions)}
 OF_DELETIONS = {
     *("min_age", "unsafe_allow_fraction"),
@@ -42,18 +42,18 @@ TAKEN = {
     UNCOMMITTED: OF_EVERY_KIND | OF_DELETIONS,
     LIFECYCLE: OF_EVERY_KIND | OF_DELETIONS,
 }
-"""The options of other groups that go with a kind. All of them go with a collection."""
+"""Options of other groups accepted by a kind. A full collection accepts all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class KindOptions:
-    """The kind of run, and the options that only this kind has."""
+    """Kind of run, and the options specific to it."""
 
     history_only: Annotated[
         bool,
         typer.Option(
             HISTORY_ONLY,
-            help="Only take commits out of the history by the rules; deletes no bytes.",
+            help="Only remove expired commits from the history; deletes no bytes.",
             rich_help_panel=KIND,
         ),
     ] = False
@@ -61,15 +61,14 @@ class KindOptions:
         bool,
         typer.Option(
             UNCOMMITTED,
-            help="Only what was uploaded and is in no commit, from the checkpoint of the last such "
-            "run.",
+            help="Only uploads without a commit, from the checkpoint of the last such run.",
             rich_help_panel=KIND,
         ),
     ] = False
     lifecycle: Annotated[
         bool,
         typer.Option(
-            LIFECYCLE, help="Only what the stored lifecycle rules match.", rich_help_panel=KIND
+            LIFECYCLE, help="Only data matched by the stored lifecycle rules.", rich_help_panel=KIND
         ),
     ] = False
     ref: Annotated[
@@ -77,7 +76,7 @@ class KindOptions:
         typer.Option(
             "--ref",
             metavar="REF",
-            help="With --history-only: edit only what this ref reaches; repeatable.",
+            help="With --history-only: edit only the history of this ref; repeatable.",
             show_default=False,
             rich_help_panel=LOOK_AT,
         ),
@@ -101,17 +100,17 @@ class KindOptions:
     ] = False
 
     def read(self, *groups: Any) -> PlanArguments:
-        """The kind that was asked for; refuses options in other groups that do not go with it."""
+        """Return the chosen kind. Refuse options unsuitable for it."""
         from reclaim.run.requests import RunKind
 
         chosen = self._chosen()
         for option, kinds in OF_KINDS.items():
             if getattr(self, option) not in (None, False) and chosen not in kinds:
-                raise InvalidInput(f"--{option} goes only with {' or '.join(kinds)}")
+                raise InvalidInput(f"--{option} needs {' or '.join(kinds)}")
         for group in groups if chosen else ():
             for option in given_options(group):
                 if option not in TAKEN[chosen]:
-                    raise InvalidInput(f"{flag(option)} does not go with {chosen}")
+                    raise InvalidInput(f"{flag(option)} cannot be combined with {chosen}")
         return {
             "kind": RunKind(chosen.removeprefix("--") or RunKind.COLLECT).value,
             "refs": tuple(self.ref or ()),
@@ -120,20 +119,20 @@ class KindOptions:
         }
 
     def _chosen(self) -> str:
-        """The option of the kind; "" for a collection of everything."""
-        named = {
+        """Return the option of the chosen kind; "" for a full collection."""
+        kinds = {
             HISTORY_ONLY: self.history_only,
             UNCOMMITTED: self.uncommitted,
             LIFECYCLE: self.lifecycle,
         }
-        chosen = [option for option, asked in named.items() if asked]
+        chosen = [option for option, given in kinds.items() if given]
         if len(chosen) > 1:
             raise InvalidInput(f"{' and '.join(chosen)} exclude each other")
         return chosen[0] if chosen else ""
 
 
 def given_options(options: Any) -> Iterator[str]:
-    """The names of the options in a group that the command line gives."""
+    """Yield the options of a group given on the command line."""
     chosen = current().chosen
     for field in fields(options):
         if field.name in chosen:
@@ -145,5 +144,5 @@ def given_options(options: Any) -> Iterator[str]:
 
 
 def flag(option: str) -> str:
-    """The name of an option on the command line."""
+    """Return an option as it is written on the command line."""
     return "--" + option.removesuffix("_name").replace("_", "-")

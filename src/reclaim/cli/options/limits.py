@@ -1,4 +1,4 @@
-"""Limits to what a plan may take, as options."""
+"""Options to limit the size of a deletion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LimitOptions:
-    """The most that a plan may take."""
+    """Limits on objects and bytes to delete."""
 
     max_objects: Annotated[
         int | None,

@@ -8,8 +8,8 @@ from typing import Any, Final
 from typer.core import TyperCommand, TyperGroup
 
 KIND: Final = "Kind of run (at most one)"
-KEEP: Final = "What to keep"
-LOOK_AT: Final = "What to look at"
+KEEP: Final = "Retention"
+LOOK_AT: Final = "Scope"
 SAFETY: Final = "Safety"
 REPAIR: Final = "Repair"
 ENGINE: Final = "Engine"
@@ -18,7 +18,7 @@ OTHER: Final = "Options"
 GLOBAL: Final = "Global options"
 
 ORDER: Final = ("Arguments", OTHER, KIND, KEEP, LOOK_AT, REPAIR, SAFETY, OUTPUT, ENGINE, GLOBAL)
-"""The order in which help shows them."""
+"""Order of the panels in help."""
 
 COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "Data": ("repo", "put", "get", "ls", "rm", "cp", "mv", "stage"),
@@ -30,7 +30,7 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
         *("init", "demo", "doctor", "lease", "lock", "clean", "reap", "config", "help"),
     ),
 }
-"""The commands by panel, in the order in which help shows them."""
+"""Commands by panel, in the order of help."""
 
 
 class PanelledCommand(TyperCommand):
@@ -46,7 +46,7 @@ class PanelledCommand(TyperCommand):
 
 
 class PanelledGroup(TyperGroup):
-    """A command with commands of its own, whose help shows options by panel."""
+    """A group of commands whose help shows options by panel."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _write_options(self.get_params(ctx), ctx, formatter)
@@ -54,7 +54,7 @@ class PanelledGroup(TyperGroup):
 
 
 class PanelledCommands(PanelledGroup):
-    """The application, whose help shows commands by panel as well."""
+    """The application, whose help also shows commands by panel."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, self.list_commands(ctx)))
@@ -69,7 +69,7 @@ class PanelledCommands(PanelledGroup):
 
 
 def panel_of(parameter: Any) -> str:
-    """The panel of an argument or of an option."""
+    """Return the panel of an argument or an option."""
     if parameter.param_type_name == "argument":
         return ORDER[0]
     # Only `--help` comes without a choice: typer adds it.

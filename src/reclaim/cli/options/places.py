@@ -21,7 +21,7 @@ def parse(text: str) -> RefPath:
 
 
 def parse_repository(text: str) -> str:
-    """A place that is a whole repository."""
+    """Parse a place of a whole repository."""
     place = parse(text)
     if place.ref or place.path:
         raise InvalidInput(f"{text!r} is not a repository", hint="write REPO alone")
@@ -29,28 +29,28 @@ def parse_repository(text: str) -> str:
 
 
 def parse_ref(text: str) -> RefPath:
-    """A place that is a ref, or the name of one to be made."""
+    """Parse an existing ref, or the name of a new ref."""
     place = _with_ref(text, "REPO/REF")
     if place.path:
         raise InvalidInput(
-            f"{text!r} names a path, and a ref is wanted here",
+            f"{text!r} names a path; expected a ref",
             hint="write REPO/REF; a slash inside a ref is written %2F",
         )
     return place
 
 
 def parse_ref_name(text: str) -> str:
-    """A ref named without its repository: a slash in it may be written ``%2F``."""
+    """Parse a ref without its repository. A slash in it may be written ``%2F``."""
     return text.replace("%2F", "/").replace("%2f", "/")
 
 
 def parse_object(text: str) -> RefPath:
-    """A place that is an object. The catalog judges the path."""
+    """Parse the place of an object. The catalog validates the path."""
     return _with_ref(text, "REPO/REF/PATH")
 
 
 def parse_folder(text: str) -> RefPath:
-    """A place that is everything below a path; an empty path is the whole ref."""
+    """Parse the place of a folder; an empty path is the whole ref."""
     place = _with_ref(text, "REPO/REF/FOLDER")
     if not place.path or place.path.endswith("/"):
         return place
@@ -66,19 +66,19 @@ def _with_ref(text: str, form: str) -> RefPath:
 
 @contextmanager
 def single(reader: RefReader, path: str) -> Iterator[None]:
-    """Say what to do when what was taken for an object turns out to be a folder."""
+    """Suggest -r if the path of an object is a folder."""
     try:
         yield
     except NotFound as error:
         if not path.strip("/") or not reader.list(path.rstrip("/") + "/", limit=1).entries:
             raise
         raise InvalidInput(
-            f"{path!r} is a folder on {reader.ref}", hint="add -r for all that is below it"
+            f"{path!r} is a folder on {reader.ref}", hint="add -r for everything below it"
         ) from error
 
 
 def below(reader: RefReader, folder: str) -> list[str]:
-    """The paths of all objects below a folder, relative to it; at least one."""
+    """Return the paths of all objects below a folder, relative to it. Refuse an empty folder."""
     paths = [entry.path.removeprefix(folder) for entry in reader.entries(folder)]
     if not paths:
         raise nothing_below(reader, folder)
@@ -86,16 +86,16 @@ def below(reader: RefReader, folder: str) -> list[str]:
 
 
 def nothing_below(reader: RefReader, folder: str) -> NotFound:
-    where = f"below {folder!r} on {reader.ref}" if folder else f"on {reader.ref}"
-    return NotFound(f"there is no object {where}", hint="list what there is with `reclaim ls`")
+    location = f"below {folder!r} on {reader.ref}" if folder else f"on {reader.ref}"
+    return NotFound(f"there is no object {location}", hint="list objects with `reclaim ls`")
 
 
 def refuse_nesting(source: RefPath, target: RefPath) -> None:
-    """Refuse to write into the folder that is being read, or the other way round."""
+    """Refuse a copy or move between a folder and a folder inside it."""
     if (source.repository, source.ref) == (target.repository, target.ref) and (
         source.path.startswith(target.path) or target.path.startswith(source.path)
     ):
         raise InvalidInput(
             f"{source.path!r} and {target.path!r} lie inside each other",
-            hint="choose a folder beside the other",
+            hint="choose separate folders",
         )

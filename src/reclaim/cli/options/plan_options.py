@@ -1,4 +1,4 @@
-"""Options of a plan, beside the rules."""
+"""Options of a plan, except the retention rules."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import typer
 
 from reclaim.cli.config.settings import BY_KEY, OPTION, current
 from reclaim.cli.options.ages import parse_age
-from reclaim.cli.options.backups import BackupsOption
-from reclaim.cli.options.missing import MissingOption
+from reclaim.cli.options.missing_layers import MissingOption
+from reclaim.cli.options.old_backups import BackupsOption
 from reclaim.cli.options.panels import LOOK_AT, OUTPUT, SAFETY
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ FractionOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class PlanningOptions:
-    """Options of a plan, beside the rules."""
+    """Options of a plan, except the retention rules."""
 
     min_age: MinAgeOption = "24h"
     inventory: Annotated[
@@ -71,9 +71,9 @@ class PlanningOptions:
     old_backups: BackupsOption = False
 
     def read(self, rules: RuleOptions, kind: PlanArguments) -> Callable[[Store], PlanArguments]:
-        """The options of a plan for a store; what does not depend on the store is checked now."""
-        named = current().chosen["min_age"].where or "--min-age"
-        min_age = parse_age(named, self.min_age)
+        """Check the options common to all stores, and return the plan options by store."""
+        source = current().chosen["min_age"].where or "--min-age"
+        min_age = parse_age(source, self.min_age)
         by_option = current().chosen["min_age"].origin == OPTION
 
         def arguments(store: Store) -> PlanArguments:
@@ -93,9 +93,10 @@ class PlanningOptions:
 
 
 def _safe_age(min_age: timedelta, store: Store) -> timedelta:
-    """The age of a setting, which speaks for all stores.
+    """Return the age of a setting, which applies to all stores.
 
-    Where others write without leases the margin alone protects, and only an option shortens it.
+    Writers of some stores take no leases and are protected by the minimum age alone. There only an
+    option can shorten it.
     """
     if not store.quarantine_by_default:
         return min_age

@@ -1,4 +1,4 @@
-"""Options of commands that remove objects: for good, or to quarantine."""
+"""Options of commands that delete objects or move them to quarantine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineOptions:
-    """Whether objects go to quarantine instead of being deleted, how, and for how long."""
+    """Quarantine of removed objects: whether, how, and for how long."""
 
     quarantine: Annotated[
         bool | None,
@@ -44,26 +44,26 @@ class QuarantineOptions:
         str | None,
         typer.Option(
             metavar="TIME",
-            help="With --quarantine: how long before `reclaim purge` may delete them. Default: 7d,"
-            " or what an earlier apply of the plan promised if that is longer.",
+            help="With --quarantine: how long before `reclaim purge` may delete them. Default: 7d, "
+            "or longer if an earlier apply of the plan promised it.",
             show_default=False,
             rich_help_panel=SAFETY,
         ),
     ] = None
 
     def arguments(self, store: Store, limits: ApplyArguments) -> ApplyArguments:
-        """The options of an apply to a store."""
+        """Return the options of an apply to a store."""
         return {**limits, "quarantine": self.removal(store)}
 
     def removal(self, store: Store) -> Removal:
-        """How objects of a store are removed."""
+        """Return the way to remove objects of a store."""
         from reclaim.run.sweep.removal import DELETE, KEEP, DeleteMarkers, MoveToQuarantine
 
-        asked = self.quarantine
+        quarantine = self.quarantine
         if store.quarantine_by_default and current().chosen["quarantine"].origin != OPTION:
-            # Others write there without leases: only who names the store may do without.
-            asked = None
-        if not (store.quarantine_by_default if asked is None else asked):
+            # Writers there take no leases: only an option on the command line disables quarantine.
+            quarantine = None
+        if not (store.quarantine_by_default if quarantine is None else quarantine):
             if self.markers or self.keep is not None:
                 raise InvalidInput("--markers and --keep need --quarantine")
             return DELETE
@@ -72,5 +72,5 @@ class QuarantineOptions:
         if store.quarantine_by_default and chosen.origin != OPTION:
             keep = max(keep, KEEP)
         removal = DeleteMarkers if self.markers else MoveToQuarantine
-        # A setting speaks for all plans; only who names this one may shorten its window.
+        # A setting applies to all plans: only an option may shorten the quarantine of this plan.
         return removal(keep, may_shorten=chosen.origin == OPTION)

@@ -1,4 +1,4 @@
-"""The rules of retention as options, the same for every command that takes them."""
+"""Retention rules as options, shared by all commands that take them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ STANDARD_INPUT = "-"
 
 
 def _count(period: str) -> Any:
-    units = "days" if period == "daily" else f"{period.removesuffix('ly')}s"
-    what = "The last N commits."
+    unit = "day" if period == "daily" else period.removesuffix("ly")
+    description = "The last N commits."
     if period != "last":
-        what = f"The newest commit in each of the last N {units} that have one."
+        description = f"The newest commit of each {unit}, for the last N {unit}s with commits."
     return typer.Option(
         f"--keep-{period}",
         metavar="N",
         min=1,
-        help=what,
+        help=description,
         show_default=False,
         rich_help_panel=KEEP,
     )
@@ -35,7 +35,7 @@ def _count(period: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class KeepOptions:
-    """The rules, as options, for all refs alike."""
+    """Retention rules for all refs, as options."""
 
     older_than: Annotated[
         str | None,
@@ -71,26 +71,26 @@ class KeepOptions:
     ] = False
 
     def given(self) -> dict[str, Any]:
-        """The rules that were given, by their names in a policy."""
+        """Return the given rules, by their names in a policy."""
         values = {field.name: getattr(self, field.name) for field in fields(KeepOptions)}
         return {name: value for name, value in values.items() if value not in (None, False)}
 
     def policy_with(self, file: str | None) -> tuple[str, Policy] | None:
-        """The policy of a file, with its text, or of the options; None if neither was given."""
+        """Return the policy of a file or of the options, with its text; None without either."""
         from reclaim.api.options import check_past
         from reclaim.policy import from_options
         from reclaim.policy.stored import text_of
 
-        given = self.given()
+        rules = self.given()
         if file is None:
-            if not given:
+            if not rules:
                 return None
-            policy = from_options(**given)
+            policy = from_options(**rules)
             check_past(policy)
             return text_of(policy), policy
-        if given:
+        if rules:
             raise InvalidInput(
-                "rules are given both in a file and as options",
+                "rules cannot be given both in a file and as options",
                 hint="write all of them in the file",
             )
         text, policy = read_policy_file(file)
@@ -100,7 +100,7 @@ class KeepOptions:
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions(KeepOptions):
-    """The rules, as options or in a file, and whether refs at expired commits go."""
+    """Retention rules as options or in a file, and the handling of refs at expired commits."""
 
     policy: Annotated[
         str | None,
@@ -115,7 +115,7 @@ class RuleOptions(KeepOptions):
         bool,
         typer.Option(
             "--no-policy",
-            help="Use no rules, whatever policy is stored with the store.",
+            help="Use no rules: ignore the stored policy.",
             rich_help_panel=KEEP,
         ),
     ] = False
@@ -137,27 +137,27 @@ class RuleOptions(KeepOptions):
     ] = False
 
     def read(self) -> Policy | None:
-        """The policy that was asked for; None leaves it to the one that is stored."""
+        """Return the given policy; None means the stored policy."""
         from reclaim.policy import Policy
 
-        given = self.policy_with(self.policy)
+        source = self.policy_with(self.policy)
         if not self.no_policy:
-            return None if given is None else given[1]
-        if given is not None:
+            return None if source is None else source[1]
+        if source is not None:
             raise InvalidInput("--no-policy cannot be combined with rules")
         return Policy()
 
 
 def read_policy_file(file: str) -> tuple[str, Policy]:
-    """The text of a file or of standard input, and the policy in it."""
+    """Read a policy from a file or standard input. Return its text as well."""
     from reclaim.policy import read_policy
 
     text, source = read_text(file, "the policy")
     return text, read_policy(text, source=source)
 
 
-def read_text(file: str, what: str) -> tuple[str, str]:
-    """The text of a file or of standard input, and what to call that in messages."""
+def read_text(file: str, noun: str) -> tuple[str, str]:
+    """Read a file or standard input. Return the text and the name of the source for messages."""
     from reclaim.policy.document import MOST_CHARACTERS
 
     source = "standard input" if file == STANDARD_INPUT else file
@@ -168,5 +168,5 @@ def read_text(file: str, what: str) -> tuple[str, str]:
             with Path(file).open(encoding="utf-8") as opened:
                 text = opened.read(MOST_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"cannot read {what} {source}: {error}") from error
+        raise InvalidInput(f"cannot read {noun} {source}: {error}") from error
     return text, source

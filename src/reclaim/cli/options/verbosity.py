@@ -1,4 +1,4 @@
-"""Verbosity: how much a command tells on stderr while it works, and in which form."""
+"""Verbosity: progress and logs on stderr."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from reclaim.cli.config.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Verbosity:
-    """The verbosity that options, variables and files ask for."""
+    """Verbosity set by options, variables and files."""
 
     quiet: bool = False
-    """No progress, neither a bar nor lines."""
+    """Show no progress, neither a bar nor lines."""
     level: str = ""
-    """The least level that is logged; empty if nothing is."""
+    """Lowest level to log; empty for no log."""
     format: str = "text"
 
     @classmethod
@@ -24,4 +24,4 @@ class Verbosity:
 
 
 CURRENT: ContextVar[Verbosity] = ContextVar("verbosity", default=Verbosity())  # noqa: B039
-"""The verbosity of the command that runs."""
+"""Verbosity of the running command."""

@@ -1,4 +1,4 @@
-"""Logs on stderr: lines for people, or one JSON object in each line for programs; times in UTC."""
+"""Logs on stderr: text lines for people, or JSON lines for programs. Times are in UTC."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from reclaim.model import instant_text
 
 
 @contextmanager
-def logging_to_stderr(asked: Verbosity) -> Iterator[None]:
-    """Log in the block what was asked for; nothing if no level was."""
-    if not asked.level:
-        # Otherwise Python would write what goes wrong to stderr, beside our own message.
+def logging_to_stderr(verbosity: Verbosity) -> Iterator[None]:
+    """Log to stderr in the block, at the given level; nothing without a level."""
+    if not verbosity.level:
+        # Otherwise Python would write warnings to stderr, next to our own message.
         logging.getLogger("reclaim.run").addHandler(_NOWHERE)
         yield
         return
     logger = logging.getLogger("reclaim")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLine() if asked.format == "json" else TextLine())
+    handler.setFormatter(JsonLine() if verbosity.format == "json" else TextLine())
     before = logger.level
     logger.addHandler(handler)
-    logger.setLevel(asked.level.upper())
+    logger.setLevel(verbosity.level.upper())
     try:
         yield
     finally:
@@ -50,7 +50,7 @@ class TextLine(logging.Formatter):
 
 
 class JsonLine(logging.Formatter):
-    """One JSON object: time, level, logger, message, and the facts that the message states."""
+    """A JSON object: time, level, logger, message, and the fields of the message."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -68,5 +68,5 @@ class JsonLine(logging.Formatter):
 
 
 def logged_at(record: logging.LogRecord) -> str:
-    """The time of a record, to the millisecond."""
+    """Format the time of a record, to the millisecond."""
     return instant_text(datetime.fromtimestamp(record.created, UTC), "milliseconds")

@@ -1,4 +1,4 @@
-"""Progress of transfers on stderr, for a person who is watching."""
+"""Progress of transfers on stderr, on a terminal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from itertools import count
 from reclaim.cli.options.verbosity import CURRENT
 
 Advance = Callable[[int], None]
-"""Called with the size of each object that is finished, from any thread."""
+"""Called with the size of each finished object, from any thread."""
 
 
 @contextmanager
 def progress(
     title: str, *, objects: int | None = None, size: int | None = None
 ) -> Iterator[Advance]:
-    """Show how far the work is; nothing is shown unless stderr is a terminal."""
+    """Show progress in the block; nothing unless stderr is a terminal."""
     if CURRENT.get().quiet or not sys.stderr.isatty():
         yield lambda _size: None
         return

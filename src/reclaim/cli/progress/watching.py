@@ -1,4 +1,4 @@
-"""Watching a run: a bar on a terminal, elsewhere a line a minute, or log lines if they are on."""
+"""Progress of a run: a bar on a terminal, otherwise a line a minute, or log lines."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ log = logging.getLogger("reclaim.run")
 
 @contextmanager
 def watching() -> Iterator[Watch]:
-    """Show the stages of a run in the block, as far as the command was not asked to be quiet."""
-    asked = CURRENT.get()
-    if asked.quiet:
+    """Show the stages of a run in the block, unless the command is quiet."""
+    verbosity = CURRENT.get()
+    if verbosity.quiet:
         with _closing(Watch(Nothing())) as watch:
             yield watch
-    elif asked.level:
+    elif verbosity.level:
         with _closing(Watch(LogLines())) as watch:
             yield watch
     else:
-        # A stream of its own: stderr is turned away while Spark starts.
+        # A separate stream: stderr is redirected while Spark starts.
         with _stderr() as stream, _face(stream) as face, _closing(Watch(face)) as watch:
             yield watch
 
@@ -63,7 +63,7 @@ def _face(stream: TextIO) -> Iterator[Face]:
 
 
 class MinuteLines(Nothing):
-    """A line a minute, for logs of schedulers; nothing for a run that takes less."""
+    """A line a minute, for logs of schedulers; nothing for a shorter run."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -79,7 +79,7 @@ class MinuteLines(Nothing):
 
 
 class LogLines(Nothing):
-    """The same as a record of the log."""
+    """Progress as log records."""
 
     def show(self, reading: Progress) -> None:
         from reclaim.run.record.stages import FIELDS, as_text

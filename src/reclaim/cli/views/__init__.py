@@ -1,1 +1,1 @@
-"""Answers as people and programs read them: tables, documents, failures, exit codes."""
+"""Output for people and programs: tables, documents, failures, exit codes."""

@@ -1,4 +1,4 @@
-"""How entries, commits and refs look, in a document and in a table."""
+"""Entries, commits and refs in documents and tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from reclaim.run_record import EditCounts
 
 HOLDERS_SHOWN = 3
-"""How many holders of expired snapshots people are shown by name."""
+"""Number of holders of expired snapshots shown by name."""
 
 
 def entry_document(entry: Entry) -> EntryDocument:
@@ -52,12 +52,12 @@ def ref_document(ref: NamedRef) -> RefDocument:
 
 
 def instant(when: datetime) -> str:
-    """An instant for people, in UTC."""
+    """Format an instant for people, in UTC."""
     return f"{when:%Y-%m-%d %H:%M:%S}"
 
 
 def percent(part: int, whole: int) -> str:
-    """A part of a whole; what is almost nothing, or almost all, is not rounded to it."""
+    """Format a percentage. Small and large parts are not rounded to 0% or 100%."""
     share = part / whole if whole else 0.0
     if 0 < share < 0.01:
         return "under 1%"
@@ -73,24 +73,24 @@ def commits(count: int) -> str:
 
 
 def snapshots(count: int, noun: str) -> str:
-    """So many snapshots, by the word that their store has for them."""
+    """Format a number of snapshots, with the noun of their store."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def expired(count: int, held_by: Sequence[Holder], noun: str) -> str:
-    """The number of expired snapshots in a sentence, with the largest holders of some of them."""
+    """Describe the number of expired snapshots and their largest holders."""
     lose = "loses its rule" if count == 1 else "lose their rule"
-    said = f"{snapshots(count, noun)} {lose}"
+    sentence = f"{snapshots(count, noun)} {lose}"
     if not held_by:
-        return f"{said}."
-    held = sum(holder.snapshots for holder in held_by)
+        return f"{sentence}."
+    held_count = sum(holder.snapshots for holder in held_by)
     names = [_holder(holder, noun) for holder in held_by[:HOLDERS_SHOWN]]
     if (more := len(held_by) - HOLDERS_SHOWN) > 0:
         names.append(f"{more} more {'ref' if more == 1 else 'refs'}")
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    stay, them = ("stays", "it") if held == 1 else ("stay", "them")
+    stay, them = ("stays", "it") if held_count == 1 else ("stay", "them")
     hold = "holds" if len(held_by) == 1 else "hold"
-    return f"{said}; {held} of them {stay} because {listed} {hold} {them}."
+    return f"{sentence}; {held_count} of them {stay} because {listed} {hold} {them}."
 
 
 def _holder(holder: Holder, noun: str) -> str:
@@ -100,17 +100,17 @@ def _holder(holder: Holder, noun: str) -> str:
 
 
 def history_edit(edit: EditCounts, noun: str) -> str:
-    """An edit of the history that was made, in a few words; "" if there was none."""
+    """Describe a finished edit of the history; "" without an edit."""
     if not edit:
         return ""
-    told = []
-    if edit.reparented:
-        told.append(f"{snapshots(edit.reparented, noun)} got other parents")
+    changes = []
     if edit.released:
-        told.append(f"{snapshots(edit.released, noun)} left it")
+        changes.append(f"removed {snapshots(edit.released, noun)} from it")
+    if edit.reparented:
+        changes.append(f"re-linked {snapshots(edit.reparented, noun)}")
     if edit.deleted_refs:
-        told.append(f"deleted refs: {' '.join(edit.deleted_refs)}")
-    return f"edited the history ({', '.join(told)})"
+        changes.append(f"deleted refs: {' '.join(edit.deleted_refs)}")
+    return f"edited the history ({', '.join(changes)})"
 
 
 def first_line(text: str) -> str:

@@ -1,7 +1,7 @@
-"""The nouns of JSON answers, as types. ``scripts/schemas.py`` makes the published schemas of them.
+"""Types of JSON answers. ``scripts/schemas.py`` writes the published schemas from them.
 
-Fields are checked where a document is made, and cost nothing when a command runs. The docstring of
-a class or of a field is its description in the schema.
+The type checker validates documents; the types cost nothing at run time. The docstring of a class
+or a field is its description in the schema.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypedDict
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The form of a text, in the annotation of a type; a schema has it."""
+    """Pattern and format of a text, for the schema."""
 
     pattern: str
     format: str = ""
@@ -30,19 +30,19 @@ Id = Annotated[str, Form("^[0-9a-f]{32}$")]
 """The id of a commit, a run or a repository."""
 
 INSTANT_PATTERN = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$"
-"""The form of every ``datetime`` in an answer."""
+"""Form of every ``datetime`` in an answer."""
 
 InstantText = Annotated[str, Form(INSTANT_PATTERN, "date-time")]
-"""An instant in UTC that is written already."""
+"""An instant in UTC as text."""
 
 Verdict = Literal["kept", "expired", "unreachable", "condemned"]
-"""What becomes of a commit."""
+"""Decision on a commit."""
 
 NamedKind = Literal["branch", "tag"]
 """The kind of a ref of a catalog."""
 
 PolicyOrigin = Literal["given", "stored", "none", ""]
-"""Where the policy of a plan came from; "" where it is not known."""
+"""Source of the policy of a plan; "" if unknown."""
 
 
 class EntryDocument(TypedDict):
@@ -52,11 +52,11 @@ class EntryDocument(TypedDict):
     size: int
     created_at: datetime
     checksum: str | None
-    """SHA-256 of the bytes, where it is known."""
+    """SHA-256 of the bytes, if known."""
     content_type: str
     metadata: Mapping[str, str]
     address: str
-    """Where the bytes are: in the catalog's storage, or a URL."""
+    """Address of the bytes in the catalog's storage, or a URL."""
 
 
 class CommitDocument(TypedDict):
@@ -89,7 +89,7 @@ class RefsDocument(TypedDict):
 
 
 class RefCreated(TypedDict):
-    """A branch or a tag that was created."""
+    """A created branch or tag."""
 
     repository: str
     name: str
@@ -97,7 +97,7 @@ class RefCreated(TypedDict):
 
 
 class RefDeleted(TypedDict):
-    """A branch or a tag that was deleted."""
+    """A deleted branch or tag."""
 
     repository: str
     deleted: str
@@ -123,7 +123,7 @@ class ErrorDocument(TypedDict):
     """An error."""
 
     kind: str
-    """What programs compare; see docs/json.md."""
+    """Kind of the error, for programs; see docs/json.md."""
     message: str
     hint: str | None
     details: Mapping[str, Any]
@@ -131,97 +131,97 @@ class ErrorDocument(TypedDict):
 
 
 class FailureDocument(TypedDict):
-    """The answer of a command that failed."""
+    """Answer of a failed command."""
 
     error: ErrorDocument
 
 
 class TooYoungDocument(TypedDict):
-    """Objects without a reference that are younger than the margin: they may go later."""
+    """Unreferenced objects younger than the minimum age. A later run may delete them."""
 
     objects: int
     bytes: int
     snapshots: int
-    """Snapshots that only their age keeps, where a store has such."""
+    """Snapshots kept only for their age, in stores with such snapshots."""
     first_at: datetime
-    """When the first of them is old enough."""
+    """Time when the first is old enough."""
     all_at: datetime
-    """When the last of them is."""
+    """Time when all are old enough."""
 
 
 class DecisionDocument(TypedDict):
-    """A commit, what becomes of it, and why; the first reason is the main one."""
+    """A commit with the decision and the reasons, the main reason first."""
 
     commit: str
     written_at: datetime | None
     message: str
     refs: Sequence[str]
     decision: Verdict
-    """What the policy says, or for a commit that it is not asked about, that no ref reached it
-    before either, or that an earlier run condemned it."""
+    """Decision of the policy. Commits outside the policy were already unreachable, or marked for
+    deletion by an earlier run."""
     reasons: Sequence[str]
 
 
 class HolderDocument(TypedDict):
-    """A holder of expired snapshots that stay."""
+    """A ref or an undo that holds expired snapshots."""
 
     kind: Literal["branch", "tag", "undo"]
     ref: str | None
-    """The branch or tag; null for an undo."""
+    """Name of the branch or tag; null for an undo."""
     run: str | None
-    """The run that was undone; null for a branch or tag."""
+    """Id of the undone run; null for a branch or tag."""
     until: datetime | None
-    """When the hold of an undo ends; null for a branch or tag."""
+    """End of the hold of an undo; null for a branch or tag."""
     commits: int
-    """Expired snapshots that it holds; each counts for one holder."""
+    """Number of expired snapshots held. Each snapshot counts for a single holder."""
 
 
 class AppliedDocument(TypedDict):
-    """The summary of an apply."""
+    """Summary of an apply."""
 
     until: InstantText | None
-    """Until when what is in quarantine can be brought back; null if it was deleted."""
+    """Quarantined objects can be restored at least until then; null if they were deleted."""
     compared: str | None
-    """Why all was compared with live data again; null if somebody vouched for the plan."""
+    """Reason why all objects were compared with live data again; null if the plan was trusted."""
     unplanned: int
-    """Snapshots that the store's own library took out of history beyond the plan; they stay."""
+    """Snapshots outside the plan that the store's own library removed from history; they stay."""
     spared: int
-    """Snapshots of the plan that the store's own library left in the history."""
+    """Snapshots of the plan left in the history by the store's own library."""
     objects: int
-    """Objects that were deleted, or moved to quarantine."""
+    """Objects deleted, or moved to quarantine."""
     bytes: int
     failed: int
-    """Objects that could not be removed; apply again."""
+    """Objects not removed because of an error; apply again."""
     missing: int
-    """Objects that were not there any more."""
+    """Objects already missing."""
     dropped: int
-    """Objects of the plan that are referenced again, or were removed already."""
+    """Objects of the plan that are referenced again, or already removed."""
     condemned: int
-    """Snapshots that were removed."""
+    """Removed snapshots."""
     collected: int
-    """Those of them of which nothing is left."""
+    """Removed snapshots without remaining objects."""
     reparented: int
-    """Snapshots that got other parents."""
+    """Snapshots with changed parents."""
     released: int
-    """Snapshots that no branch or tag reaches any more because of that."""
+    """Snapshots made unreachable by the change of parents."""
     deleted_refs: Sequence[str]
-    """Branches and tags that were deleted with their expired snapshots."""
+    """Branches and tags deleted with their expired snapshots."""
     exclude: Sequence[str]
     """The globs of --exclude."""
     excluded: int
-    """Objects of the plan that --exclude left out."""
+    """Objects of the plan left out by --exclude."""
     excluded_bytes: int
     excluded_list: str
-    """The folder with the list of them; empty if there is none."""
+    """Folder with the list of excluded objects; empty without exclusions."""
 
 
 class ApplyDocument(AppliedDocument):
-    """What an apply did."""
+    """Result of an apply."""
 
     run: Id
     plan: str
     store: str
     already_applied: bool
-    """Whether an earlier apply of the plan did all of this, and this apply nothing."""
+    """Whether an earlier apply of the plan did all the work, and this apply nothing."""
     finished_at: datetime | None
-    """When that earlier apply finished; null if there was none, or if it is not recorded."""
+    """End of the earlier apply; null without an earlier apply, or if not recorded."""

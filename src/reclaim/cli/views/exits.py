@@ -1,4 +1,4 @@
-"""The exit codes, as `reclaim help exit-codes` lists them. They come from the tree of errors."""
+"""Exit codes, derived from the error classes. `reclaim help exit-codes` lists them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ DEBUG_VARIABLE = "RECLAIM_DEBUG"
 
 
 def meanings() -> dict[int, str]:
-    """Each exit code that a command can end with, and what it means."""
+    """Return all exit codes and their meanings."""
     branches = {branch.exit_code: branch.__doc__ or "" for branch in ReclaimError.__subclasses__()}
     return {
         DONE: "Done.",
-        UNEXPECTED: f"Something unexpected; {DEBUG_VARIABLE}=1 shows where.",
+        UNEXPECTED: f"Unexpected error; {DEBUG_VARIABLE}=1 shows the traceback.",
         **dict(sorted(branches.items())),
         NothingToCommit.exit_code: NothingToCommit.__doc__ or "",
         INTERRUPTED: "Interrupted with Ctrl-C.",
@@ -30,24 +30,24 @@ def meanings() -> dict[int, str]:
 
 
 def worst(codes: Iterable[int]) -> int:
-    """The code of several outcomes: corruption, then the unexpected, then the higher one."""
+    """Return the worst code: corruption, then unexpected errors, then the highest."""
     order = {Corrupt.exit_code: 1_000, UNEXPECTED: 999}
     return max(codes, key=lambda code: order.get(code, code), default=DONE)
 
 
 def kinds() -> dict[int, list[str]]:
-    """The kinds of errors that end with each code."""
-    found: dict[int, list[str]] = {UNEXPECTED: ["unexpected"], USAGE: ["usage"]}
-    found |= {INTERRUPTED: ["interrupted"], TERMINATED: ["terminated"]}
+    """Return the kinds of errors by exit code."""
+    kinds_by_code: dict[int, list[str]] = {UNEXPECTED: ["unexpected"], USAGE: ["usage"]}
+    kinds_by_code |= {INTERRUPTED: ["interrupted"], TERMINATED: ["terminated"]}
     below = [ReclaimError]
     while below:
         error = below.pop(0)
-        of_code = found.setdefault(error.exit_code, [])
+        of_code = kinds_by_code.setdefault(error.exit_code, [])
         if error.kind not in of_code:
             of_code.append(error.kind)
         below += error.__subclasses__()
-    return found
+    return kinds_by_code
 
 
-EPILOG = "Exit codes: 0 if all was done; the others are in `reclaim help exit-codes`."
-"""The end of a command's help."""
+EPILOG = "Exit codes: 0 for success; see `reclaim help exit-codes` for the others."
+"""Last line of a command's help."""

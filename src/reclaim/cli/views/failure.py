@@ -1,4 +1,4 @@
-"""A failure: what went wrong, as people and programs are told, and the exit code."""
+"""A failure: error message, hint, details for programs, and exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The end of a command that did not do what was asked."""
+    """Failure of a command."""
 
     kind: str
     message: str
@@ -29,29 +29,29 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """The failure that an exception stands for."""
+        """Convert an exception to a failure."""
         if isinstance(error, OSError):
             error = from_system(error)
         if isinstance(error, ReclaimError):
             return cls(error.kind, error.message, error.exit_code, error.hint, error.details)
         if isinstance(error, typer.TyperException):
             message = error.format_message().rstrip(".")
-            asked = getattr(error, "ctx", None)
-            hint = f"see `{asked.command_path if asked else 'reclaim'} --help`"
+            context = getattr(error, "ctx", None)
+            hint = f"see `{context.command_path if context else 'reclaim'} --help`"
             return cls("usage", _uncapitalized(message), exits.USAGE, hint)
         if isinstance(error, KeyboardInterrupt):
             terminated = isinstance(error, Terminated)
             kind = "terminated" if terminated else "interrupted"
             code = exits.TERMINATED if terminated else exits.INTERRUPTED
-            said = f"{kind}; what was finished before stays, and nothing is half written"
+            summary = f"{kind}; finished work is kept, and nothing is half written"
             hints = ["run it again to do the rest", *getattr(error, "__notes__", ())]
-            return cls(kind, said, code, "; ".join(hints))
-        said = str(error).split("\n", 1)[0]
+            return cls(kind, summary, code, "; ".join(hints))
+        summary = str(error).split("\n", 1)[0]
         return cls(
             "unexpected",
-            f"{type(error).__name__}: {said}" if said else type(error).__name__,
+            f"{type(error).__name__}: {summary}" if summary else type(error).__name__,
             exits.UNEXPECTED,
-            "this is a bug in Reclaim; RECLAIM_DEBUG=1 shows where it happened",
+            "this is a bug in Reclaim; RECLAIM_DEBUG=1 shows the traceback",
         )
 
     def document(self) -> FailureDocument:
@@ -66,9 +66,9 @@ class Failure:
 
 
 def from_system(error: OSError) -> ReclaimError:
-    """An error of the operating system about a local file, in the tree of errors."""
-    said = error.strerror or str(error)
-    message = f"{error.filename}: {said}" if error.filename else said
+    """Convert an operating system error about a local file."""
+    reason = error.strerror or str(error)
+    message = f"{error.filename}: {reason}" if error.filename else reason
     if error.errno in _FULL:
         return OutOfSpace(message, hint="free some space and run it again")
     if error.errno in _DENIED:

@@ -1,4 +1,4 @@
-"""How a command answers: one port, for people on a console and for programs in JSON."""
+"""Output of commands: text for people, or JSON for programs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from reclaim.cli.views.failure import Failure
 
 CHUNK = 1_000
-"""Rows are aligned this many at a time, so that a long listing starts at once."""
+"""Rows aligned at a time. A long listing starts at once."""
 SHORT_CELL = 20
-"""Cells up to this width, ids and times among them, are not wrapped on a terminal."""
+"""Cells up to this width, such as ids and times, are not wrapped on a terminal."""
 GAP = "  "
-"""The space between two columns."""
+"""Space between two columns."""
 INDENT = "    "
 
 Row = Sequence[str]
@@ -32,21 +32,21 @@ Row = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows under a head."""
+    """A table with column names."""
 
     columns: Row
     rows: Iterable[Row]
     right: frozenset[str] = frozenset()
-    """The columns that are aligned to the right."""
+    """Columns aligned to the right."""
     last_below: bool = False
-    """On a terminal that is too narrow the last column goes to a line of its own."""
+    """On a narrow terminal the last column goes to a separate line."""
 
 
 Block = str | Table
 
 
 class Answer(Protocol):
-    """A command's answer, in two forms. Only one of the two is asked for, and only once."""
+    """Answer of a command, as a document or a view. A single form is used, and only once."""
 
     def document(self) -> Mapping[str, Any]: ...
 
@@ -55,7 +55,7 @@ class Answer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The answer of a command that changed something: a sentence, and the facts in it."""
+    """Answer of a command that made a change: a sentence and its facts."""
 
     sentence: str
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -68,11 +68,11 @@ class Done:
 
 
 class Output(Protocol):
-    """Where answers and failures go."""
+    """Destination of answers and failures."""
 
     @property
     def for_programs(self) -> bool:
-        """Whether a program reads it: then nobody is asked, and nothing else goes to stdout."""
+        """Whether a program reads the output: no questions, and nothing else on stdout."""
         ...
 
     def answer(self, answer: Answer) -> None: ...
@@ -92,7 +92,7 @@ class JsonOutput:
         self._write(failure.document())
 
     def _write(self, document: Mapping[str, Any]) -> None:
-        # Encoded whole before the first byte is written: an error on the way leaves no half of it.
+        # Encode the whole document before writing: an error leaves no partial output.
         text = json.dumps(document, indent=2, ensure_ascii=False, default=_encode)
         sys.stdout.write(text + "\n")
 
@@ -186,8 +186,8 @@ def _print_below(
 
     *fitted, _ = widths
     widest = fitted.index(max(fitted))
-    over = sum(fitted) + len(GAP) * (len(fitted) - 1) - console.width
-    fitted[widest] = min(fitted[widest], max(fitted[widest] - over, SHORT_CELL))
+    excess = sum(fitted) + len(GAP) * (len(fitted) - 1) - console.width
+    fitted[widest] = min(fitted[widest], max(fitted[widest] - excess, SHORT_CELL))
     if header:
         names = _aligned(table, table.columns, [*fitted, 0])
         console.print(Text(names, style="bold cyan"))

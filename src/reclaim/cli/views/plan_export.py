@@ -1,4 +1,4 @@
-"""The objects of a plan in a file, for spreadsheets and SQL."""
+"""Export of the objects of a plan to a file, for spreadsheets and SQL."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def export(
     csv: str | None,
     parquet: str | None,
 ) -> None:
-    """Write the objects of a plan as CSV or Parquet; of them one file of the plan is in memory.
+    """Write the objects of a plan as CSV or Parquet, with a single file of the plan in memory.
 
-    A file is there whole or not at all.
+    The file appears only when it is complete.
     """
     target = csv if csv is not None else parquet
     assert target is not None

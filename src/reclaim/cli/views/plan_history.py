@@ -1,4 +1,4 @@
-"""The commits of a plan on the command line: those that go, and why others stay."""
+"""Commits of a plan: expired commits, and reasons to keep the others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from reclaim.cli.options.found_plan import shown, to_show
+from reclaim.cli.options.plan_argument import shown, to_show
 from reclaim.cli.views.documents import DecisionDocument, Verdict
 from reclaim.cli.views.output import Block
 from reclaim.cli.views.snapshot_rows import (
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from reclaim.run.plan.plan_location import LocatedPlan
 
 LIVE = "live"
-"""The verdict on a snapshot that stays; see ``run.snapshot_reasons``."""
+"""Verdict on a kept snapshot; see ``run.snapshot_reasons``."""
 COLUMNS = ("id", "written_at", "message", "refs", "verdict", "released", "reasons")
 BATCH = 1_000
 
 
 class PlanCommits(TypedDict):
-    """The fate of each commit; the fields are null if that file of the plan is missing."""
+    """Decision on each commit; fields are null if the file of the plan is missing."""
 
     going: int | None
     kept: int | None
@@ -42,19 +42,18 @@ class PlanCommits(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class PlanHistory:
-    """The history in a plan: first the snapshots that go, then those that stay."""
+    """History in a plan: expired snapshots first, then kept snapshots."""
 
     noun: str
     going: pa.Table | None
-    """None when the file with the snapshots is not there, of a plan that was copied."""
+    """None if the file with the snapshots is missing in a copied plan."""
     staying: pa.Table | None
     everything: bool = False
     all_reasons: bool = False
     listed_by: str = "--all"
-    """The option or command that lists every snapshot."""
+    """Option or command to list every snapshot."""
     edit_only: bool = False
-    """Whether the plan edits the history alone: then those that go leave the history, and nothing
-    is deleted."""
+    """Whether the plan only edits the history and deletes nothing."""
 
     def document(self) -> PlanCommits:
         if self.going is None or self.staying is None:
@@ -93,21 +92,21 @@ class PlanHistory:
 
 
 def read_history(
-    found: LocatedPlan, *, everything: bool = False, all_reasons: bool = False, listed_by: str = ""
+    plan: LocatedPlan, *, everything: bool = False, all_reasons: bool = False, listed_by: str = ""
 ) -> PlanHistory:
-    """The snapshots of a plan, from the file beside it.
+    """Read the snapshots of a plan from its files.
 
-    Of a plan that edits the history alone: those that leave it, and those that stay in it.
+    For a plan that only edits the history: removed and remaining snapshots.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    document = found.document
+    document = plan.document
     edit_only = document.history_only is not None
-    listed_by = listed_by or f"reclaim show {_named(found)} --all"
+    listed_by = listed_by or f"reclaim show {_named(plan)} --all"
     going = staying = None
-    if found.has(document.snapshots):
-        rows = found.read(document.snapshots, COLUMNS)
+    if plan.has(document.snapshots):
+        rows = plan.read(document.snapshots, COLUMNS)
         verdict = rows.column("verdict").cast(pa.string())
         stays = pc.equal(verdict, LIVE)
         if edit_only:
@@ -120,18 +119,18 @@ def read_history(
     )
 
 
-def _named(found: LocatedPlan) -> str:
-    moved = found.moved_to
-    return to_show(found.document, found.place) if moved is None else shlex.quote(shown(moved))
+def _named(plan: LocatedPlan) -> str:
+    moved = plan.moved_to
+    return to_show(plan.document, plan.place) if moved is None else shlex.quote(shown(moved))
 
 
 def _main_reasons(rows: pa.Table) -> dict[str, int]:
-    """How many snapshots have each main reason."""
+    """Count snapshots by their main reason."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     first = pc.list_element(rows.column("reasons").cast(pa.list_(pa.string())), 0)
-    return {one["values"]: one["counts"] for one in pc.value_counts(first).to_pylist()}
+    return {count["values"]: count["counts"] for count in pc.value_counts(first).to_pylist()}
 
 
 def _rows(rows: pa.Table, decision: Verdict | None = None) -> Iterator[SnapshotRow]:

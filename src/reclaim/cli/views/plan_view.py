@@ -1,4 +1,4 @@
-"""How a plan looks."""
+"""View of a plan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import unquote
 
 from reclaim.cli.config.settings import current
-from reclaim.cli.options.found_plan import shown, to_apply, to_show
+from reclaim.cli.options.plan_argument import shown, to_apply, to_show
 from reclaim.cli.views.describe import expired, instant, objects, percent, snapshots
 from reclaim.cli.views.output import Block, Table
 from reclaim.cli.views.plan_history import PlanCommits, PlanHistory
@@ -31,34 +31,34 @@ if TYPE_CHECKING:
     )
 
 ROWS = 15
-"""How many rows people are shown of a long table; ``--json`` has them all."""
+"""Number of rows shown of a long table; ``--json`` has all rows."""
 
 
 class PlanFound(TypedDict):
-    """A plan, where it is, and what becomes of each commit; all else is in the plan itself."""
+    """A plan with its location and the decision on each commit."""
 
     plan: str
-    """The folder or URL of the plan, for `show` and `apply`."""
+    """Folder or URL of the plan, for `show` and `apply`."""
     moved_from: str | None
-    """Where the plan was written, if it was moved or copied; it is applied only there."""
+    """Original location of a moved or copied plan; it can be applied only there."""
     not_recorded: str | None
-    """Why the store could not record the plan; then apply it with its digest."""
+    """Reason why the store did not record the plan; then apply it with its digest."""
     commits: PlanCommits | None
     """In the answer of `show`, and of `plan --history-only`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The answer that shows a plan."""
+    """Answer that shows a plan."""
 
     place: Place
     plan: PlanDocument
     not_recorded: str | None = None
-    """Why the store could not record a plan that was made just now."""
+    """Reason why the store did not record a new plan."""
     moved_to: Place | None = None
-    """Where it lies now, of a plan that was copied or moved."""
+    """Current location of a copied or moved plan."""
     commits: PlanHistory | None = None
-    """The verdict on each snapshot, where that is shown."""
+    """Verdict on each snapshot, if shown."""
 
     def document(self) -> Mapping[str, Any]:
         return {
@@ -70,13 +70,13 @@ class Summary:
         }
 
     def view(self) -> Iterator[Block]:
-        plan, where = self.plan, shown(self.place)
+        plan, location = self.plan, shown(self.place)
         name = f"{plan.store.name} (deleted)" if plan.store.deleted else plan.store.name
         yield f"Plan {short(plan.run)} for {name}, made {instant(plan.started_at)} UTC"
         if self.moved_to is not None:
-            yield f"Files: {shown(self.moved_to)} (written to {where}, and applied only there)"
+            yield f"Files: {shown(self.moved_to)} (written to {location}, and applied only there)"
         else:
-            yield f"Files: {where}"
+            yield f"Files: {location}"
         if plan.history_only is not None:
             yield from self._edit_only(plan.history_only)
         else:
@@ -94,7 +94,7 @@ class Summary:
         yield from self._next_step()
 
     def _edit_only(self, how: HistoryOnly) -> Iterator[Block]:
-        """A plan that edits the history and deletes nothing."""
+        """Describe a plan that only edits the history."""
         of = f" below {', '.join(how.refs)}" if how.refs else ""
         yield f"An edit of the history{of}: no bytes would be deleted.\n"
         yield from self._policy()
@@ -103,7 +103,7 @@ class Summary:
         yield from edit_facts(self.plan)
 
     def _objects(self) -> Iterator[Block]:
-        """A plan that deletes objects."""
+        """Describe a plan that deletes objects."""
         plan = self.plan
         if plan.uncommitted is not None:
             yield from _looked_at(plan.uncommitted)
@@ -121,7 +121,7 @@ class Summary:
             yield f"{too_young(plan.too_young, plan.store.noun)}."
         if plan.going:
             yield from self._going()
-        yield "\nWhat stays, and why:"
+        yield "\nKept, by reason:"
         yield _table("reason", _sums(plan.staying, _why), len(plan.staying))
         yield "\nHistory:"
         yield from self._history()
@@ -132,14 +132,14 @@ class Summary:
         yield plan.promise
 
     def _next_step(self) -> Iterator[Block]:
-        """The command that comes next."""
+        """Name the next command."""
         plan = self.plan
         moved = self.moved_to
-        here = to_show(plan, self.place) if moved is None else shlex.quote(shown(moved))
+        name = to_show(plan, self.place) if moved is None else shlex.quote(shown(moved))
         applied = to_apply(plan, self.place)
         takes = plan.candidates or (plan.dead and plan.history_only is None)
         if takes or plan.edits_history:
-            shows = f" To see each object: reclaim show {here} --objects" * bool(plan.candidates)
+            shows = f" To see each object: reclaim show {name} --objects" * bool(plan.candidates)
             yield f"Nothing was changed.{shows}"
             digest = f" --digest {plan.digest}" if self.not_recorded else ""
             yield f"{self._apply_to()}: reclaim apply {applied}{digest}"
@@ -154,29 +154,29 @@ class Summary:
             yield "Nothing was changed, and nothing would go: there is no need to apply it."
 
     def _apply_to(self) -> str:
-        """The purpose of an apply, in a few words."""
+        """Describe the purpose of an apply."""
         plan = self.plan
         edit = "edit the history" if plan.edits_history else ""
         takes = ""
         if plan.history_only is None and (plan.candidates or plan.dead):
-            asked = current()["quarantine"]
-            moves = plan.store.quarantines if asked is None else asked
+            quarantine = current()["quarantine"]
+            moves = plan.store.quarantines if quarantine is None else quarantine
             takes = "move them to quarantine" if moves else "delete them"
         return f"To {' and '.join(filter(None, (edit, takes)))}"
 
     def _going(self) -> Iterator[Block]:
         plan = self.plan
-        yield "\nWhy:"
+        yield "\nTo delete, by reason:"
         yield _table("reason", _sums(plan.going, lambda group: group.reason))
-        yield "\nWhat:"
+        yield "\nBy kind:"
         yield _table("kind", _sums(plan.going, lambda group: group.kind))
         data = [group for group in plan.going if group.branch or group.prefix]
         if data:
-            yield "\nWhere, by the branch it was uploaded to and the folder of its path:"
+            yield "\nBy branch of the upload and folder of the path:"
             yield _table("branch and folder", _sums(data, _where))
-        yield "\nHow old:"
+        yield "\nBy age:"
         yield _table("age", sorted(_sums(plan.going, lambda group: group.age), key=_by_age))
-        yield "\nThe largest:"
+        yield "\nLargest objects:"
         # The store's own metadata says little, unless there is nothing else.
         largest = [item for item in plan.largest if item.path] or plan.largest
         rows = [(size(item.bytes), item.path or item.address) for item in largest[:ROWS]]
@@ -195,7 +195,7 @@ class Summary:
             f"{'was' if unreached == 1 else 'were'} already unreachable."
         )
         if plan.expired or any(plan.rules.values()):
-            yield expired(plan.expired, [one.holder for one in plan.held_by], noun)
+            yield expired(plan.expired, [held.holder for held in plan.held_by], noun)
         if plan.history and plan.edits_history:
             yield _edit(plan.history, noun)
         if plan.deleted_refs:
@@ -212,16 +212,16 @@ class Summary:
 
 
 def edit_facts(plan: PlanDocument) -> Iterator[str]:
-    """The numbers of a plan that edits the history alone."""
+    """Counts of a plan that only edits the history."""
     noun, change = plan.store.noun, plan.history
-    yield expired(plan.expired, [one.holder for one in plan.held_by], noun)
+    yield expired(plan.expired, [held.holder for held in plan.held_by], noun)
     yield _edit(change, noun) if change and plan.edits_history else "The history stays as it is."
     if plan.deleted_refs:
         yield f"Refs that go with their {noun}s: {', '.join(plan.deleted_refs)}."
 
 
 def _looked_at(how: Uncommitted) -> Iterator[Block]:
-    """How a run on uncommitted data went about it."""
+    """Describe the extent of a run on uncommitted data."""
     kind = "An" if how.mode == "incremental" else "A"
     of = "" if how.branch is None else f" of the branch {how.branch}"
     yield f"{kind} {how.mode} run{of}: {how.why}."
@@ -235,7 +235,7 @@ def _looked_at(how: Uncommitted) -> Iterator[Block]:
 
 
 def _by_rules(how: Lifecycle) -> Iterator[Block]:
-    """How lifecycle rules were judged."""
+    """Describe the extent of a run of lifecycle rules."""
     kind = "An" if how.mode == "incremental" else "A"
     rules = len({rule.rule_id for rule in how.rules})
     yield (
@@ -245,26 +245,25 @@ def _by_rules(how: Lifecycle) -> Iterator[Block]:
     yield (
         f"It read {how.metaranges_read} {_plural('metarange', how.metaranges_read)} and "
         f"{how.ranges_read} {_plural('range', how.ranges_read)} ({size(how.bytes_read)} in all). "
-        f"{objects(how.held_count)} that rules match {_stay(how.held_count)} because something "
-        "holds them (--held lists them)."
+        f"Kept {objects(how.held_count)} matched by rules but referenced (--held lists them)."
     )
 
 
 def too_young(young: TooYoung, noun: str) -> str:
-    """The objects that may go later, and when; times are in UTC."""
+    """Describe the objects that may go later, with times in UTC."""
     parts = []
     if young.objects:
         parts.append(f"{objects(young.objects)} ({size(young.bytes)})")
     if young.snapshots:
         parts.append(snapshots(young.snapshots, noun))
-    one = young.objects + young.snapshots == 1
-    said = (
-        f"{' and '.join(parts)} that nothing refers to {'is' if one else 'are'} too young, and may "
-        f"go from {instant(young.first_at)} UTC"
+    single = young.objects + young.snapshots == 1
+    sentence = (
+        f"{' and '.join(parts)} that nothing refers to {'is' if single else 'are'} too young, and "
+        f"may go from {instant(young.first_at)} UTC"
     )
     if young.first_at == young.all_at:
-        return said
-    return f"{said} on, all of them from {instant(young.all_at)} UTC"
+        return sentence
+    return f"{sentence} on, all of them from {instant(young.all_at)} UTC"
 
 
 def _plural(noun: str, count: int) -> str:
@@ -276,27 +275,25 @@ def _stay(count: int) -> str:
 
 
 def _edit(change: HistoryChange, noun: str) -> str:
-    """The edit of the history that a plan makes."""
-    gets = "gets" if change.reparented == 1 else "get"
-    leaves = "leaves" if change.released == 1 else "leave"
+    """Describe the planned edit of the history."""
     held = ""
     if change.held:
         held = (
-            f" Of these {change.held} {_stay(change.held)} for now, held by a lease or by a run "
-            "that can be undone."
+            f" {change.held} of the removed {_stay(change.held)} for now, held by a lease or by a "
+            "run that can be undone."
         )
     return (
-        f"The history is edited: {snapshots(change.reparented, noun)} {gets} other parents, and "
-        f"{snapshots(change.released, noun)} {leaves} it.{held}"
+        f"The edit removes {snapshots(change.released, noun)} from the history and re-links "
+        f"{snapshots(change.reparented, noun)}.{held}"
     )
 
 
 Sum = tuple[str, int, int]
-"""Name of the group, its objects, its bytes."""
+"""Group name, objects, bytes."""
 
 
 def _sums(groups: list[Group], key: Callable[[Group], str]) -> list[Sum]:
-    """Groups added up by a key, the largest first."""
+    """Sum groups by a key, the largest first."""
     sums: dict[str, tuple[int, int]] = {}
     for group in groups:
         count, total = sums.get(key(group), (0, 0))
@@ -308,9 +305,9 @@ def _sums(groups: list[Group], key: Callable[[Group], str]) -> list[Sum]:
 def _table(head: str, sums: list[Sum], most: int = ROWS) -> Table:
     rows = [(name, str(count), size(total)) for name, count, total in sums[:most]]
     if len(sums) > most:
-        rest = sums[most:]
-        total = sum(row[2] for row in rest)
-        rows.append((f"({len(rest)} others)", str(sum(row[1] for row in rest)), size(total)))
+        others = sums[most:]
+        total = sum(row[2] for row in others)
+        rows.append((f"({len(others)} others)", str(sum(row[1] for row in others)), size(total)))
     return Table((head, "objects", "bytes"), rows, frozenset({"objects", "bytes"}))
 
 
@@ -323,7 +320,7 @@ def _where(group: Group) -> str:
 
 
 def _by_age(row: Sum) -> int:
-    """Ages are words with a number of days in them."""
+    """Sort key of an age, which is words with a number of days."""
     return 0 if row[0].startswith("under") else int("".join(filter(str.isdigit, row[0])) or 0)
 
 

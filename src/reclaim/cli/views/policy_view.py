@@ -1,4 +1,4 @@
-"""How a policy looks on the command line, and what it keeps."""
+"""View of a policy, and of the commits it keeps."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
     from reclaim.stores.base import Store
 
 STORED: Final = "stored"
-"""The source of a policy that was stored with the store."""
+"""Source of a stored policy."""
 REFS_SHOWN = 5
-"""How many refs of an entry people are shown by name."""
+"""Number of refs of an entry shown by name."""
 
 
 class RuleCount(TypedDict):
-    """A rule, and how many commits it keeps."""
+    """A rule, and the number of commits it keeps."""
 
     rule: str
     kept: int
 
 
 class PolicyEntryDocument(TypedDict):
-    """An entry of a policy, the refs that it decides for, and the commits that it keeps."""
+    """An entry of a policy, with its refs and the commits it keeps."""
 
     entry: str
     refs: Sequence[str]
@@ -49,7 +49,7 @@ class PolicyEntryDocument(TypedDict):
 
 
 class ExplanationDocument(TypedDict):
-    """A policy, and what becomes of each commit by it."""
+    """A policy, with its decision on each commit."""
 
     repository: str
     ref: str | None
@@ -60,14 +60,14 @@ class ExplanationDocument(TypedDict):
     commits: int
     kept: int
     expired: int
-    """Commits that no rule keeps. Some stay: see `held_by`."""
+    """Commits kept by no rule. Some stay: see `held_by`."""
     held_by: Sequence[HolderDocument]
-    """The holders of expired commits that stay, the largest first."""
+    """Holders of expired commits, the largest first."""
     decisions: Sequence[DecisionDocument]
 
 
 def policy_words(policy: Policy) -> Iterator[str]:
-    """Each entry of a policy in one line."""
+    """Describe each entry of a policy in a line."""
     from reclaim.run.plan.policy_explained import entry_name
 
     rules = [*(rules for _, rules in policy.matches), policy.default]
@@ -75,24 +75,24 @@ def policy_words(policy: Policy) -> Iterator[str]:
         words = [*of_entry.sentences()]
         if of_entry.keep_merge_bases and "keep_merge_bases" not in words:
             words.append("keep_merge_bases")
-        said = ", ".join(words) if not of_entry.empty else "everything stays"
-        yield f"  {entry_name(number, policy)}: {said}"
+        sentence = ", ".join(words) if not of_entry.empty else "everything stays"
+        yield f"  {entry_name(number, policy)}: {sentence}"
 
 
 def unmatched_in(policy: Policy, store: Store) -> tuple[str, ...]:
-    """The rules of a policy that match no ref of a store, each in a sentence."""
+    """Describe the rules of a policy that match no ref of a store."""
     from reclaim.policy import unmatched_sentences
     from reclaim.stores.abilities import ShowsHistory
 
     if not policy.matches or not isinstance(store, ShowsHistory):
         return ()
     refs = store.current_history().refs
-    return tuple(f"{one} of {store.name}" for one in unmatched_sentences(policy, refs))
+    return tuple(f"{sentence} of {store.name}" for sentence in unmatched_sentences(policy, refs))
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The answer that explains a policy, for all refs or for one."""
+    """Answer that explains a policy, for all refs or a single ref."""
 
     repository: str
     noun: str

@@ -1,4 +1,4 @@
-"""Branches and tags, as a listing shows them."""
+"""Listing of branches and tags."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Refs:
-    """The answer that lists refs."""
+    """Answer that lists refs."""
 
     refs: Sequence[NamedRef]
 

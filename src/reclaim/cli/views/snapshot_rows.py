@@ -1,4 +1,4 @@
-"""Snapshots of a history as people review them: what becomes of each, and why."""
+"""Table of snapshots for a review: decision and reasons of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AllOption = Annotated[
     bool,
     typer.Option(
         "--all",
-        help="List every commit, those that are kept as well.",
+        help="List every commit, including kept commits.",
         rich_help_panel=OUTPUT,
     ),
 ]
@@ -33,29 +33,29 @@ ReasonsOption = Annotated[
     bool,
     typer.Option(
         "--reasons",
-        help="Every reason of each commit, not the main one alone.",
+        help="Show every reason for each commit, not only the main reason.",
         rich_help_panel=OUTPUT,
     ),
 ]
 SHOWN = 50
-"""How many snapshots people are shown unless they ask for all."""
+"""Number of snapshots shown without ``--all``."""
 COMPARED = 1_000
-"""How many rows are compared for what they have in common; longer tables have all columns."""
+"""Number of rows compared for common values; longer tables have all columns."""
 MESSAGE_SHOWN = 40
-"""How much of a message is shown, in characters."""
+"""Characters shown of a message."""
 GROUPS_SHOWN = 10
-"""How many reasons the counts of kept snapshots are given for."""
+"""Number of reasons in the counts of kept snapshots."""
 KEPT: Final = "kept"
 EXPIRED: Final = "expired"
 
 _DETAIL = re.compile(r" \([^()]*\)$|, written at or after .*$")
 _OTHER = re.compile(r"layer [0-9a-f]{40}")
-"""The parts of a reason that differ from snapshot to snapshot."""
+"""Parts of a reason specific to a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotRow:
-    """One snapshot, and what was decided on it. The first of its reasons is the main one."""
+    """A snapshot with its decision. The first reason is the main reason."""
 
     id: str
     written_at: datetime | None
@@ -78,7 +78,7 @@ class SnapshotRow:
 def snapshot_rows(
     decisions: Iterable[Decision], snapshots: Iterable[Snapshot], refs: Iterable[Ref]
 ) -> Iterator[SnapshotRow]:
-    """The decisions of a policy on the snapshots of a history, in their order."""
+    """Yield a row for each decision of a policy, in the order of the decisions."""
     by_id = {snapshot.id: snapshot for snapshot in snapshots}
     names: dict[str, list[str]] = {}
     for ref in refs:
@@ -98,27 +98,27 @@ def snapshot_rows(
 def snapshot_table(
     rows: Iterable[SnapshotRow], count: int, noun: str, *, all_reasons: bool
 ) -> Iterator[Block]:
-    """A row for each snapshot, with its main reason or with all of them.
+    """Table of snapshots with the main reason, or with all reasons.
 
-    ``count`` is the number of all snapshots like these, of which the first may be shown alone.
-    Decisions and refs are shown where rows differ in them; a decision or a reason of all rows is
-    said once, before the table.
+    ``count`` is the total number of such snapshots; ``rows`` may be only the first. Columns for
+    decisions and refs appear if rows differ. A common decision or reason is printed once, above
+    the table.
     """
-    rest = iter(rows)
-    first = list(islice(rest, COMPARED))
-    more = next(rest, None)
+    remaining = iter(rows)
+    first = list(islice(remaining, COMPARED))
+    more = next(remaining, None)
     if more is not None:
-        rest = chain([more], rest)
+        remaining = chain([more], remaining)
     decides = more is not None or len({row.decision for row in first}) > 1
     names = more is not None or any(row.refs for row in first)
-    whys = [_why(row, all_reasons) for row in first]
-    same = more is None and not all_reasons and len(whys) > 1
-    said = _common(whys) if same else ""
-    alike = bool(said) and set(whys) == {said}
+    reasons = [_why(row, all_reasons) for row in first]
+    has_common = more is None and not all_reasons and len(reasons) > 1
+    common = _common(reasons) if has_common else ""
+    all_equal = bool(common) and set(reasons) == {common}
     if first and not decides:
-        yield f"{first[0].decision.capitalize()} ({snapshots(count, noun)}): {said}".rstrip()
-    elif said:
-        yield f"Each {noun}: {said}"
+        yield f"{first[0].decision.capitalize()} ({snapshots(count, noun)}): {common}".rstrip()
+    elif common:
+        yield f"Each {noun}: {common}"
 
     def cells(row: SnapshotRow) -> Iterator[str]:
         message = first_line(row.message)
@@ -131,23 +131,25 @@ def snapshot_table(
         if names:
             yield ", ".join(row.refs) or "-"
         yield message or "-"
-        if not alike:
-            yield _why(row, all_reasons).removeprefix(f"{said} ").removesuffix(f": {said}")
+        if not all_equal:
+            yield _why(row, all_reasons).removeprefix(f"{common} ").removesuffix(f": {common}")
 
     columns = [noun, "written (UTC)"]
-    columns += ["decision"] * decides + ["refs"] * names + ["message"] + ["why"] * (not alike)
-    listed = (tuple(cells(row)) for row in chain(first, rest))
-    yield Table(tuple(columns), listed, last_below=not alike)
+    columns += (
+        ["decision"] * decides + ["refs"] * names + ["message"] + ["reason"] * (not all_equal)
+    )
+    listed = (tuple(cells(row)) for row in chain(first, remaining))
+    yield Table(tuple(columns), listed, last_below=not all_equal)
 
 
-def _common(whys: Sequence[str]) -> str:
-    """The text that all reasons have, beside the refs before or after it; "" if there is none."""
-    if len(set(whys)) == 1:
-        return whys[0]
-    rules = {why.rpartition(": ")[2] if ": " in why else "" for why in whys}
+def _common(reasons: Sequence[str]) -> str:
+    """Return the text common to all reasons, apart from refs; "" if they differ."""
+    if len(set(reasons)) == 1:
+        return reasons[0]
+    rules = {reason.rpartition(": ")[2] if ": " in reason else "" for reason in reasons}
     if len(rules) == 1 and "" not in rules:
         return rules.pop()
-    counts = {why.partition(" on ")[0] if " on " in why else "" for why in whys}
+    counts = {reason.partition(" on ")[0] if " on " in reason else "" for reason in reasons}
     return counts.pop() if len(counts) == 1 else ""
 
 
@@ -156,7 +158,7 @@ def _why(row: SnapshotRow, all_reasons: bool) -> str:
 
 
 def folded(main_reasons: Mapping[str, int]) -> list[tuple[str, int]]:
-    """How many snapshots are kept for what, by their main reasons; the most frequent first."""
+    """Count kept snapshots by main reason, the most frequent first."""
     counts: Counter[str] = Counter()
     for reason, count in main_reasons.items():
         counts[_OTHER.sub("another layer", _DETAIL.sub("", reason))] += count
@@ -172,7 +174,7 @@ def going_view(
     all_reasons: bool,
     listed_by: str = "--all",
 ) -> Iterator[Block]:
-    """The snapshots that go, the first of them unless all are asked for, as ``listed_by`` does."""
+    """Table of expired snapshots: the first, or all. ``listed_by`` names the way to list all."""
     if not count:
         return
     limit = None if everything else SHOWN
@@ -184,14 +186,14 @@ def going_view(
 def kept_view(
     main_reasons: Mapping[str, int], noun: str, *, listed_by: str = "--all"
 ) -> Iterator[Block]:
-    """The snapshots that stay, folded into counts."""
+    """Counts of kept snapshots by reason."""
     if not main_reasons:
         return
     total = sum(main_reasons.values())
     yield f"Kept, by main reason ({snapshots(total, noun)}; {listed_by} lists them):"
     groups = folded(main_reasons)
     rows = [(str(count), reason) for reason, count in groups[:GROUPS_SHOWN]]
-    if rest := groups[GROUPS_SHOWN:]:
-        rows.append((str(sum(count for _, count in rest)), f"({len(rest)} other reasons)"))
+    if others := groups[GROUPS_SHOWN:]:
+        rows.append((str(sum(count for _, count in others)), f"({len(others)} other reasons)"))
     width = max(len(count) for count, _ in rows)
     yield from (f"  {count.rjust(width)}  {reason}" for count, reason in rows)

@@ -1,4 +1,4 @@
-"""The option that lets a run go on although layers are missing."""
+"""Option to continue although layers are missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MissingOption = Annotated[
     bool,
     typer.Option(
         "--unsafe-allow-missing-layers",
-        help="Continue although layers or snapshots that live ones name are missing.",
+        help="Continue if layers or snapshots referenced by live data are missing.",
         rich_help_panel=SAFETY,
     ),
 ]

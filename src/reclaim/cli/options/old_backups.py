@@ -1,4 +1,4 @@
-"""The option that lets a plan name old copies that a store keeps of what it replaces."""
+"""Option to collect the old copies of replaced files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BackupsOption = Annotated[
     bool,
     typer.Option(
         "--old-backups",
-        help="Also collect copies that the store kept of what it replaced (Icechunk).",
+        help="Also collect old copies of replaced files (Icechunk).",
         rich_help_panel=LOOK_AT,
     ),
 ]

@@ -1,4 +1,4 @@
-"""Plans on the command line: the id of a run, or a folder or a URL."""
+"""Plans on the command line: a run id, a folder or a URL."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ PlanStoreOption = Annotated[
     typer.Option(
         "--store",
         metavar="STORE",
-        help="The store of the plan. Needed for a store that is not of the catalog. "
-        "Write it as SCHEME:LOCATION.",
+        help="The store of the plan, for a store outside the catalog. Write it as SCHEME:LOCATION.",
         show_default=False,
         rich_help_panel=LOOK_AT,
     ),
@@ -44,20 +43,20 @@ PlanStoreOption = Annotated[
 
 
 def shown(place: Place) -> str:
-    """A place as people and shells name it."""
+    """Return a place as people and shells write it."""
     text = str(place)
     return path_of(text) if text.startswith("file://") else text
 
 
 def plan_name(document: PlanDocument, place: Place) -> str:
-    """The name of a plan for commands: the short id, or the location if `--out` chose it."""
+    """Return the short id of a plan, or its location if `--out` was given."""
     from reclaim.api.plan_names import is_by_default
 
     return short(document.run) if is_by_default(place, document.run) else shlex.quote(shown(place))
 
 
 def to_show(document: PlanDocument, place: Place) -> str:
-    """The arguments of ``reclaim show`` for a plan."""
+    """Return the arguments of ``reclaim show`` for a plan."""
     from reclaim.api.plan_names import is_by_default
 
     name = plan_name(document, place)
@@ -67,12 +66,12 @@ def to_show(document: PlanDocument, place: Place) -> str:
 
 
 def to_apply(document: PlanDocument, place: Place) -> str:
-    """The arguments of ``reclaim apply`` for a plan."""
+    """Return the arguments of ``reclaim apply`` for a plan."""
     return plan_name(document, place) + store_option(document.store.kind, document.store.uid)
 
 
 def open_to_show(session: Session, name: str, store: str | None) -> Plan:
-    """A plan to look at. Only a plan that is named by its id needs the store."""
+    """Open a plan to show it. Only a plan named by id needs its store."""
     from reclaim.api.plan import Plan, open_plan
     from reclaim.api.plan_names import check_name, find_named, is_location
 
@@ -87,17 +86,17 @@ def open_to_show(session: Session, name: str, store: str | None) -> Plan:
 def open_to_apply(
     session: Session, name: str, store: str | None
 ) -> Iterator[tuple[LocatedPlan, Store]]:
-    """A plan to apply, and its store."""
+    """Open a plan to apply it, and its store."""
     from reclaim.api.plan_names import check_name, find_named, is_location
     from reclaim.run.plan.plan_location import LocatedPlan, find_plan
 
     if is_location(name):
-        found = LocatedPlan.at(*find_plan(name))
-        named = found.document.store
-        with session.planned(store, named.kind, named.name, named.uid) as opened:
-            yield found, opened
+        plan = LocatedPlan.at(*find_plan(name))
+        planned = plan.document.store
+        with session.planned(store, planned.kind, planned.name, planned.uid) as opened:
+            yield plan, opened
         return
     check_name(name)
     with session.stores(store) as stores:
-        plan = find_named(stores, name)
-        yield plan.find(), plan.store
+        named = find_named(stores, name)
+        yield named.find(), named.store
