@@ -49,11 +49,21 @@ def test_a_plan_is_named_by_its_run(cli: CommandLine) -> None:
         assert cli.ok("show", name, "--json").json == plan
     done = cli.ok("apply", short(run), "--yes", "--json").json
     assert (done["run"], done["objects"]) == (run, plan["candidates"])
-    assert "the plan was already applied" in cli.ok("apply", "latest", "--yes").out
+    digest = ("--digest", plan["digest"])
+    assert "the plan was already applied" in cli.ok("apply", "latest", "--yes", *digest).out
     said = cli.ok("runs", "sales").out
     assert short(run) in said
     assert run not in said
     assert [one["id"] for one in cli.ok("runs", "--json").json["runs"]] == [run]
+
+
+def test_the_latest_plan_needs_a_confirmation_or_its_digest(cli: CommandLine) -> None:
+    """Somebody else may have made another plan meanwhile, of another repository."""
+    plan = made(cli)
+    refused = cli.fails("refused", 6, "apply", "latest", "--yes")
+    assert "another plan may be the latest" in refused["message"]
+    assert cli.ok("runs", "--json").json["runs"] == []
+    assert cli.ok("apply", "latest", "--yes", "--digest", plan["digest"], "--json").json["objects"]
 
 
 def test_latest_is_the_newest_plan_of_all_repositories(cli: CommandLine) -> None:
@@ -114,13 +124,14 @@ def test_in_python(cli: CommandLine, location: Path) -> None:
         assert store.open_plan("latest").apply().objects == plan["candidates"]
 
 
-def test_a_folder_that_exists_goes_before_an_id(
+def test_a_folder_with_the_name_of_a_plan_needs_a_slash(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = made(cli)
     monkeypatch.chdir(tmp_path)
     Path("latest").mkdir()
-    assert "there is no plan at" in cli.fails("not_found", 3, "show", "latest")["message"]
+    assert cli.ok("show", "latest", "--json").json["run"] == plan["run"]
+    assert "there is no plan at" in cli.fails("not_found", 3, "show", "./latest")["message"]
     shutil.copytree(plan["plan"], "copied")
     said = cli.ok("show", "copied").out
     assert "applied only there" in said

@@ -81,4 +81,11 @@ BUGS: dict[str, Bug] = {
         wrong="        store.collect_backups(asked or store.format.backups)\n",
         test="tests/api/test_other_stores.py::test_an_option_of_a_plan_holds_for_that_plan_alone",
     ),
+    "the latest plan is applied without a question": Bug(
+        "reclaim.cli.commands.apply",
+        right="    elif plan == LATEST and yes:\n",
+        wrong="    elif plan == LATEST and not yes:\n",
+        test="tests/cli/test_plan_names.py"
+        "::test_the_latest_plan_needs_a_confirmation_or_its_digest",
+    ),
 }

@@ -63,7 +63,9 @@ OPTIONS = (
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 # Any example that fails will do.
 BRIEF = {FIRST_FAILURE: "1"}
-USES_ICECHUNK = re.compile(r"^(?:import|from) (?:tests\.)?icechunk\b", re.MULTILINE)
+STARTS_THREADS = re.compile(
+    r"^(?:import|from) (?:(?:tests\.)?icechunk|polars|duckdb)\b", re.MULTILINE
+)
 ALLOCATOR = "jemalloc_bg_thd"
 """The thread that pyarrow's allocator has. It looks after itself when there is a fork."""
 SECONDS = 300
@@ -159,7 +161,7 @@ def _load_ours() -> Callable[[str], None]:
 
 def _starts_threads(file: Path) -> bool:
     """Whether a test uses a library that starts threads as it is loaded: a fork loads it then."""
-    return file.parent.name == "icechunk" or bool(USES_ICECHUNK.search(file.read_text()))
+    return file.parent.name == "icechunk" or bool(STARTS_THREADS.search(file.read_text()))
 
 
 def _check_threads() -> None:

@@ -21,6 +21,7 @@ from reclaim.cli.options.plan_argument import (
     to_show,
 )
 from reclaim.cli.options.quarantining import QuarantineOptions
+from reclaim.cli.options.run_names import LATEST
 from reclaim.cli.options.store_names import store_option
 from reclaim.cli.running import RunOptions
 from reclaim.cli.session import Session
@@ -28,7 +29,7 @@ from reclaim.cli.views.describe import expired, history_edit, instant, objects, 
 from reclaim.cli.views.documents import AppliedDocument, ApplyDocument
 from reclaim.cli.views.output import Block
 from reclaim.cli.views.plan_history import read_history
-from reclaim.errors import InvalidInput
+from reclaim.errors import InvalidInput, Refused
 from reclaim.ids import short
 from reclaim.text import size
 
@@ -86,6 +87,11 @@ def apply(
 
     if digest is not None:
         check_digest(digest)
+    elif plan == LATEST and yes:
+        raise Refused(
+            "apply latest needs confirmation: another plan may be the latest by now",
+            hint="give the id of the plan, or its digest (--digest)",
+        )
     globs = check_globs(exclude or ())
     limits = limiting.read()
     with open_to_apply(session, plan, store) as (located, opened):

@@ -63,6 +63,8 @@ def purge(
     yes: YesOption = False,
 ) -> None:
     """Delete quarantined objects for good, after their --keep time."""
+    from reclaim.api.options import allow_missing
+
     if run is not None and older_than is not None:
         raise InvalidInput("--run and --older-than exclude each other")
     if run == LATEST and yes:
@@ -85,6 +87,8 @@ def purge(
             target = "1 run" if count == 1 else f"{count} runs"
             if run is not None:
                 target = f"run {short(due[0][1][0].id)} of {due[0][0].name}"
+            for opened, _ in due:
+                allow_missing(opened.store, asked=unsafe_allow_missing_layers)
             session.confirm(f"delete the quarantined objects of {target} for good", yes=yes)
             with work.begin():
                 for opened, ending in due:
