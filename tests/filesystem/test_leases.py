@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
@@ -32,18 +33,25 @@ def test_a_run_leaves_the_commit_of_an_open_file(
         assert file.read() == b" y"
     assert eventually(lambda: held(world.repo) == [])
     world.apply(world.plan())
-    with pytest.raises(FileNotFoundError, match="was removed by run"):
+    with pytest.raises(OSError, match="was removed by run") as info:
         fs.open(path)
-    assert not fs.exists(path)
+    assert info.value.errno == errno.ESTALE
     root = f"{NAME}/{past.second}"
     for look in (
+        fs.exists,
         fs.find,
         fs.ls,
         lambda path: fs.find(path, maxdepth=2),
         lambda path: list(fs.walk(path)),
     ):
-        with pytest.raises(FileNotFoundError, match="was removed by run"):
+        with pytest.raises(OSError, match="was removed by run") as info:
             look(root)
+        assert info.value.errno == errno.ESTALE
+    mapper = fs.get_mapper(root)
+    with pytest.raises(OSError, match="was removed by run"):
+        mapper.get("y")
+    with pytest.raises(OSError, match="was removed by run"):
+        fs.cp(root, f"{NAME}/main/copy", recursive=True)
 
 
 def test_a_lookup_and_a_branch_leave_no_lease(fs: Any, repo: Repository, main: Branch) -> None:

@@ -42,8 +42,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a walk leaves out folders that cannot be read": Bug(
         "reclaim.filesystem.filesystem",
-        right="    if not isinstance(error, FileNotFoundError) or",
-        wrong="    if not isinstance(error, OSError) or",
+        right="    if not isinstance(error, FileNotFoundError):\n",
+        wrong="    if not isinstance(error, OSError):\n",
         test=f"{FILES}::test_an_outage_is_not_a_missing_file[embedded]",
     ),
     "a part of a listing stands for all of it": Bug(
@@ -52,10 +52,10 @@ BUGS: dict[str, Bug] = {
         wrong="            if not infos:\n",
         test=f"{FILES}::test_a_part_of_a_listing_is_an_error[embedded]",
     ),
-    "the files of a collected commit are missing without a word": Bug(
-        "reclaim.filesystem.filesystem",
-        right=" or isinstance(error.__cause__, Gone):\n",
-        wrong=":\n",
+    "the files of a collected commit are missing files": Bug(
+        "reclaim.filesystem.os_errors",
+        right="    (Gone, errno.ESTALE),\n",
+        wrong="    (Gone, errno.ENOENT),\n",
         test=f"{LEASES}::test_a_run_leaves_the_commit_of_an_open_file[embedded]",
     ),
     "a transaction stages files that are still open": Bug(

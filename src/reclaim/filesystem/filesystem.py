@@ -19,7 +19,7 @@ from reclaim.catalog import Repository as CatalogRepository
 from reclaim.catalog.database.locations import database_url
 from reclaim.catalog.location import default_location
 from reclaim.catalog.names import check_path
-from reclaim.errors import Gone, InvalidInput, NotFound
+from reclaim.errors import InvalidInput, NotFound
 from reclaim.filesystem.catalogs import open_catalog
 from reclaim.filesystem.files import (
     BranchTransaction,
@@ -471,6 +471,6 @@ def _file(name: str, entry: Entry) -> Info:
 
 
 def _omit_missing(error: OSError) -> None:
-    """Raise any error but a missing path. The path of a collected commit is not just missing."""
-    if not isinstance(error, FileNotFoundError) or isinstance(error.__cause__, Gone):
+    """Raise any error but a missing path."""
+    if not isinstance(error, FileNotFoundError):
         raise error
