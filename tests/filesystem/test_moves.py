@@ -212,3 +212,44 @@ def test_a_recursive_copy_misses_no_file(
     monkeypatch.setattr(Branch, "copy", fail)
     with pytest.raises(FileNotFoundError, match="no object"):
         fs.cp(f"{ROOT}/a", f"{ROOT}/b", recursive=True)
+
+
+@pytest.mark.parametrize("call", ["cp", "cp_file", "mv", "rm", "rm_file"])
+def test_transactions_only_write(fs: Any, main: Branch, call: str) -> None:
+    before = fill(fs, "a")
+    arguments = [f"{ROOT}/a"] if call.startswith("rm") else [f"{ROOT}/a", f"{ROOT}/b"]
+    with fs.transaction, pytest.raises(OSError, match="in a transaction") as info:
+        getattr(fs, call)(*arguments)
+    assert info.value.errno == errno.ENOTSUP
+    assert contents(main) == before
+
+
+def test_transactions_do_not_nest(fs: Any, main: Branch) -> None:
+    def nest(begin: Any) -> None:
+        with fs.transaction:
+            fs.pipe_file(f"{ROOT}/a", b"a")
+            begin()
+
+    for begin in (fs.start_transaction, lambda: fs.transaction.__enter__()):
+        with pytest.raises(RuntimeError, match="do not nest"):
+            nest(begin)
+        assert contents(main) == {}
+    fs.start_transaction()
+    fs.pipe_file(f"{ROOT}/a", b"a")
+    fs.end_transaction()
+    assert contents(main) == {"a": "a"}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mode", ["w", "wb"])
+def test_a_file_that_is_lost_fails_its_transaction(fs: Any, main: Branch, mode: str) -> None:
+    def lose() -> None:
+        with fs.transaction:
+            fs.pipe_file(f"{ROOT}/a", b"a")
+            opened = fs.open(f"{ROOT}/b", mode)
+            opened.write("b" if mode == "w" else b"b")
+            del opened
+
+    with pytest.raises(ValueError, match="nothing was staged"):
+        lose()
+    assert contents(main) == {}

@@ -68,6 +68,7 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
         self.branch = branch
         self.target = target
         self.abandoned = False
+        self.is_lost = False
         self._small = b""
         self._file: Path | None = None
         super().__init__(fs, path, mode, **options)
@@ -129,6 +130,7 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
         """Abandon a file without any reference to it, with a warning."""
         if not self.abandoned:
             self.abandon()
+            self.is_lost = True
             warnings.warn(
                 f"{self.path} was not closed, and is not staged", ResourceWarning, stacklevel=3
             )
@@ -168,10 +170,15 @@ class BranchTransaction(Transaction):  # type: ignore[misc]
     """Files staged together at the end, by ``Branch.put_many``.
 
     Up to 500 files of a branch appear at the same moment; more, and other branches, follow.
-    Nothing appears if the block ends in an exception, or while any of the files is open.
+    Nothing appears if the block ends in an exception, or if any of the files was not closed.
+    Transactions cannot be nested.
     """
 
     fs: Any
+
+    def start(self) -> None:
+        refuse_nested(self.fs)
+        super().start()
 
     def complete(self, commit: bool = True) -> None:
         try:
@@ -187,6 +194,8 @@ class BranchTransaction(Transaction):  # type: ignore[misc]
     def _stage(self) -> None:
         branches: dict[str, list[StagedFile]] = defaultdict(list)
         for file in self.files:
+            if file.is_lost:
+                raise ValueError(f"{file.path} was not closed; nothing was staged")
             if file.abandoned:
                 continue
             if not file.closed:
@@ -254,6 +263,12 @@ def layered(staged: StagedFile, compression: str | None, text: Mapping[str, Any]
         stream = _TextLayer(stream, **text)
         stream.staged = staged
     return stream
+
+
+def refuse_nested(fs: Any) -> None:
+    """Fail if a filesystem has an open transaction."""
+    if fs._intrans:
+        raise RuntimeError("a transaction of this filesystem is open; transactions do not nest")
 
 
 def refuse_existing(branch: Branch, path: str) -> None:

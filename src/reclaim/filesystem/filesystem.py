@@ -28,6 +28,7 @@ from reclaim.filesystem.files import (
     StagedFile,
     layered,
     refuse_existing,
+    refuse_nested,
 )
 from reclaim.filesystem.moves import Pair, check_not_below, checked_moves, parse_place, ref_of
 from reclaim.filesystem.os_errors import os_error, os_errors
@@ -261,6 +262,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def cp_file(self, path1: str, path2: str, **_options: Any) -> None:
         """Copy an object inside the storage; from another repository through this process."""
+        self._refuse_in_transaction("cp_file")
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         if self.isdir(path1):
             return
@@ -302,6 +304,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         """Copy files. Leases keep the commits read until the end; a missing file is an error."""
+        self._refuse_in_transaction("copy")
         pairs = self._pairs(path1, path2, recursive, maxdepth)
         sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
         with self._leased(sources):
@@ -361,6 +364,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         Between branches, all files are copied, and then deleted at the source, unless another
         writer has replaced any of them. A move to the same path changes nothing.
         """
+        self._refuse_in_transaction("mv")
         if isinstance(path1, str) and isinstance(path2, str):
             old, new = self._strip_protocol(path1), self._strip_protocol(path2)
             if parse_place(old) == parse_place(new):
@@ -401,6 +405,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Delete files: those of a branch in a single transaction."""
+        self._refuse_in_transaction("rm")
         files: list[str] = []
         for name in self.expand_path(path):
             info = self.info(name)
@@ -436,6 +441,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def rm_file(self, path: str) -> None:
         """Delete a file. The path is literal, never a glob."""
+        self._refuse_in_transaction("rm_file")
         path = self._strip_protocol(path)
         if self.info(path)["type"] == "directory":
             raise _needs_recursive(path, "delete")
@@ -443,6 +449,18 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _rm(self, path: str) -> None:
         self.rm_file(path)
+
+    def start_transaction(self) -> Any:
+        refuse_nested(self)
+        return super().start_transaction()
+
+    def _refuse_in_transaction(self, call: str) -> None:
+        if self._intrans:
+            raise OSError(
+                errno.ENOTSUP,
+                f"{call} is not supported in a transaction, which stages only written files; "
+                "call it after the transaction",
+            )
 
     def open(
         self,
