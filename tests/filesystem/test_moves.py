@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Any
 
+import fsspec
 import pytest
 from fsspec.implementations.dirfs import DirFileSystem
 from pyarrow.fs import FSSpecHandler, PyFileSystem
@@ -253,3 +254,26 @@ def test_a_file_that_is_lost_fails_its_transaction(fs: Any, main: Branch, mode: 
     with pytest.raises(ValueError, match="nothing was staged"):
         lose()
     assert contents(main) == {}
+
+
+@pytest.mark.parametrize("mode", ["wt", "wb"])
+@pytest.mark.parametrize("compression", [None, "gzip", "bz2", "xz"])
+def test_an_error_in_the_block_of_fsspec_stages_nothing(
+    fs: Any, main: Branch, backend: Backend, mode: str, compression: str | None
+) -> None:
+    def write(text: str, *, fail: bool = False) -> None:
+        url = f"reclaim://{ROOT}/a"
+        with fsspec.open(url, mode, compression=compression, catalog=backend.location) as file:
+            file.write(text if mode == "wt" else text.encode())
+            if fail:
+                raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write("part", fail=True)
+    assert contents(main) == {}
+    try:
+        raise KeyError
+    except KeyError:
+        write("whole")
+    with fs.open(f"{ROOT}/a", "rt", compression=compression) as file:
+        assert file.read() == "whole"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import tempfile
 import warnings
 import weakref
@@ -11,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from fsspec.compression import compr
-from fsspec.core import get_compression
+from fsspec.core import OpenFile, get_compression
 from fsspec.spec import AbstractBufferedFile
 from fsspec.transaction import Transaction
 
@@ -101,6 +102,8 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
     def close(self) -> None:
         if self.closed:
             return
+        if _fails_in_open_file(self):
+            self.abandon()
         try:
             super().close()
         except BaseException:
@@ -278,6 +281,22 @@ def refuse_existing(branch: Branch, path: str) -> None:
             f"there is an object {path!r} on {branch.name} already",
             hint="remove it first, or write without mode 'x'",
         )
+
+
+def _fails_in_open_file(staged: StagedFile) -> bool:
+    """Whether ``fsspec.open`` closes a file after an exception in its ``with`` block.
+
+    The method ``__exit__`` of ``OpenFile`` closes its files without the exception, which only its
+    frame has. ``sys.exc_info`` does not tell the block from other handlers of an exception.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is OpenFile.__exit__.__code__:
+            arguments = frame.f_locals
+            if any(file is staged for file in arguments["self"].fobjects):
+                return arguments["args"][0] is not None
+        frame = frame.f_back
+    return False
 
 
 def _remove(file: Path) -> None:

@@ -474,8 +474,8 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Open a file to read (``r``), to write (``w``) or to write a new file (``x``).
 
         A written file is staged when it is closed, and not staged if its ``with`` block ends in
-        an exception. A library that closes its files after an error stages a part; use a
-        ``transaction`` around it.
+        an exception, here or in ``fsspec.open``. A library that closes its files after an error
+        stages a part; use a ``transaction`` around it.
         """
         is_binary = "b" in mode
         if "r" in mode or (is_binary and compression is None):
