@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.planted.bug import Bug
 
 FILES = "tests/filesystem/test_filesystem.py"
+MOVES = "tests/filesystem/test_moves.py"
 LEASES = "tests/filesystem/test_leases.py"
 
 BUGS: dict[str, Bug] = {
@@ -42,8 +43,8 @@ BUGS: dict[str, Bug] = {
     ),
     "a walk leaves out folders that cannot be read": Bug(
         "reclaim.filesystem.filesystem",
-        right="    if not isinstance(error, FileNotFoundError) or",
-        wrong="    if not isinstance(error, OSError) or",
+        right="    if not isinstance(error, FileNotFoundError):\n",
+        wrong="    if not isinstance(error, OSError):\n",
         test=f"{FILES}::test_an_outage_is_not_a_missing_file[embedded]",
     ),
     "a part of a listing stands for all of it": Bug(
@@ -52,11 +53,32 @@ BUGS: dict[str, Bug] = {
         wrong="            if not infos:\n",
         test=f"{FILES}::test_a_part_of_a_listing_is_an_error[embedded]",
     ),
-    "the files of a collected commit are missing without a word": Bug(
-        "reclaim.filesystem.filesystem",
-        right=" or isinstance(error.__cause__, Gone):\n",
-        wrong=":\n",
+    "the files of a collected commit are missing files": Bug(
+        "reclaim.filesystem.os_errors",
+        right="    (Gone, errno.ESTALE),\n",
+        wrong="    (Gone, errno.ENOENT),\n",
         test=f"{LEASES}::test_a_run_leaves_the_commit_of_an_open_file[embedded]",
+    ),
+    "a move between branches deletes files of another writer": Bug(
+        "reclaim.filesystem.filesystem",
+        right='            if self.info(source).get("address") != address:\n',
+        wrong='            if not self.info(source).get("address", address):\n',
+        test=f"{MOVES}::test_a_move_keeps_writes_of_another_writer[a/x]",
+    ),
+    "a move of a file to itself deletes it": Bug(
+        "reclaim.filesystem.filesystem",
+        right="        self._move_files(checked_moves(files))\n",
+        wrong="        self.copy(path1, path2, recursive, maxdepth)\n"
+        "        self.rm(path1, recursive)\n",
+        test=f"{MOVES}::test_a_move_to_the_same_path_changes_nothing[sales/main/a/x-sales/main/a]",
+    ),
+    "a deletion of a file expands globs": Bug(
+        "reclaim.filesystem.filesystem",
+        right="        path = self._strip_protocol(path)\n"
+        '        if self.info(path)["type"] == "directory":\n',
+        wrong="        path = self.glob(path)[0]\n"
+        '        if self.info(path)["type"] == "directory":\n',
+        test=f"{MOVES}::test_the_path_of_a_file_is_not_a_glob",
     ),
     "a transaction stages files that are still open": Bug(
         "reclaim.filesystem.files",

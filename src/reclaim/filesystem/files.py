@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 import tempfile
 import warnings
 import weakref
@@ -11,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from fsspec.compression import compr
-from fsspec.core import get_compression
+from fsspec.core import OpenFile, get_compression
 from fsspec.spec import AbstractBufferedFile
 from fsspec.transaction import Transaction
 
@@ -68,6 +69,7 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
         self.branch = branch
         self.target = target
         self.abandoned = False
+        self.is_lost = False
         self._small = b""
         self._file: Path | None = None
         super().__init__(fs, path, mode, **options)
@@ -100,6 +102,8 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
     def close(self) -> None:
         if self.closed:
             return
+        if _fails_in_open_file(self):
+            self.abandon()
         try:
             super().close()
         except BaseException:
@@ -129,6 +133,7 @@ class StagedFile(AbstractBufferedFile):  # type: ignore[misc]
         """Abandon a file without any reference to it, with a warning."""
         if not self.abandoned:
             self.abandon()
+            self.is_lost = True
             warnings.warn(
                 f"{self.path} was not closed, and is not staged", ResourceWarning, stacklevel=3
             )
@@ -168,10 +173,15 @@ class BranchTransaction(Transaction):  # type: ignore[misc]
     """Files staged together at the end, by ``Branch.put_many``.
 
     Up to 500 files of a branch appear at the same moment; more, and other branches, follow.
-    Nothing appears if the block ends in an exception, or while any of the files is open.
+    Nothing appears if the block ends in an exception, or if any of the files was not closed.
+    Transactions cannot be nested.
     """
 
     fs: Any
+
+    def start(self) -> None:
+        refuse_nested(self.fs)
+        super().start()
 
     def complete(self, commit: bool = True) -> None:
         try:
@@ -187,6 +197,8 @@ class BranchTransaction(Transaction):  # type: ignore[misc]
     def _stage(self) -> None:
         branches: dict[str, list[StagedFile]] = defaultdict(list)
         for file in self.files:
+            if file.is_lost:
+                raise ValueError(f"{file.path} was not closed; nothing was staged")
             if file.abandoned:
                 continue
             if not file.closed:
@@ -256,6 +268,12 @@ def layered(staged: StagedFile, compression: str | None, text: Mapping[str, Any]
     return stream
 
 
+def refuse_nested(fs: Any) -> None:
+    """Fail if a filesystem has an open transaction."""
+    if fs._intrans:
+        raise RuntimeError("a transaction of this filesystem is open; transactions do not nest")
+
+
 def refuse_existing(branch: Branch, path: str) -> None:
     """Fail if a branch has an entry at a path."""
     if branch.exists(path):
@@ -263,6 +281,22 @@ def refuse_existing(branch: Branch, path: str) -> None:
             f"there is an object {path!r} on {branch.name} already",
             hint="remove it first, or write without mode 'x'",
         )
+
+
+def _fails_in_open_file(staged: StagedFile) -> bool:
+    """Whether ``fsspec.open`` closes a file after an exception in its ``with`` block.
+
+    The method ``__exit__`` of ``OpenFile`` closes its files without the exception, which only its
+    frame has. ``sys.exc_info`` does not tell the block from other handlers of an exception.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is OpenFile.__exit__.__code__:
+            arguments = frame.f_locals
+            if any(file is staged for file in arguments["self"].fobjects):
+                return arguments["args"][0] is not None
+        frame = frame.f_back
+    return False
 
 
 def _remove(file: Path) -> None:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import errno
-from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
+from glob import has_magic
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractFileSystem, make_instance
-from fsspec.utils import tokenize
+from fsspec.utils import other_paths, tokenize
 
 from reclaim.catalog import Branch, Catalog, Commit, Entry, ObjectReader, RefPath, RefReader
 from reclaim.catalog import Repository as CatalogRepository
 from reclaim.catalog.database.locations import database_url
 from reclaim.catalog.location import default_location
 from reclaim.catalog.names import check_path
-from reclaim.errors import Gone, InvalidInput, NotFound
+from reclaim.errors import InvalidInput, NotFound
 from reclaim.filesystem.catalogs import open_catalog
 from reclaim.filesystem.files import (
     BranchTransaction,
@@ -27,7 +28,9 @@ from reclaim.filesystem.files import (
     StagedFile,
     layered,
     refuse_existing,
+    refuse_nested,
 )
+from reclaim.filesystem.moves import Pair, check_not_below, checked_moves, parse_place, ref_of
 from reclaim.filesystem.os_errors import os_error, os_errors
 
 Info = dict[str, Any]
@@ -68,14 +71,14 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
         Errors of the commit are those of ``Branch.commit``, such as ``NothingToCommit``.
         """
-        place = _place(self._strip_protocol(path))
+        place = parse_place(self._strip_protocol(path))
         if not place.ref or place.path:
             raise InvalidInput(f"{path!r} names no branch", hint="write REPO/BRANCH")
         return self._branch(path, place).commit(message, committer=committer)
 
     def info(self, path: str, **_options: Any) -> Info:
         path = self._strip_protocol(path)
-        place = _place(path)
+        place = parse_place(path)
         with os_errors(path, reading=True):
             if not place.repository:
                 return _folder(path)
@@ -111,7 +114,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def ls(self, path: str, detail: bool = True, **_options: Any) -> list[Any]:
         path = self._strip_protocol(path)
-        place = _place(path)
+        place = parse_place(path)
         with os_errors(path, reading=True):
             if not place.repository:
                 infos = [_folder(repo.name) for repo in self._catalog.repositories()]
@@ -169,7 +172,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
     ) -> Any:
         """All files below a folder; without a ``maxdepth`` from a single listing of the ref."""
         path = self._strip_protocol(path)
-        place = _place(path)
+        place = parse_place(path)
         if maxdepth is not None or not place.ref:
             return super().find(path, maxdepth, withdirs, detail, **options)
         infos: dict[str, Info] = {}
@@ -259,17 +262,94 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def cp_file(self, path1: str, path2: str, **_options: Any) -> None:
         """Copy an object inside the storage; from another repository through this process."""
+        self._refuse_in_transaction("cp_file")
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         if self.isdir(path1):
             return
         branch, target = self._target(path2)
-        source = _place(path1)
+        source = parse_place(path1)
         with os_errors(path1):
-            if source.repository == _place(path2).repository:
+            if source.repository == parse_place(path2).repository:
                 branch.copy(source.path, target, source_ref=source.ref)
             else:
                 with self.open(path1) as file:
                     branch.put(target, file)
+
+    def expand_path(
+        self,
+        path: Any,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        assume_literal: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Expand globs and folders. The path of a file or folder is literal, and never a glob."""
+        names: set[str] = set()
+        for given in path if isinstance(path, list | tuple | set) else [path]:
+            literal = assume_literal or self._is_literal(given)
+            names.update(super().expand_path([given], recursive, maxdepth, literal, **options))
+        return sorted(names)
+
+    def _is_literal(self, path: Any) -> bool:
+        stripped = self._strip_protocol(path)
+        return not has_magic(stripped) or self.exists(stripped)
+
+    def copy(
+        self,
+        path1: Any,
+        path2: Any,
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        on_error: str | None = None,
+        **options: Any,
+    ) -> None:
+        """Copy files. Leases keep the commits read until the end; a missing file is an error."""
+        self._refuse_in_transaction("copy")
+        pairs = self._pairs(path1, path2, recursive, maxdepth)
+        sources, targets = [source for source, _ in pairs], [target for _, target in pairs]
+        with self._leased(sources):
+            super().copy(sources, targets, on_error=on_error or "raise", **options)
+
+    def get(self, rpath: Any, lpath: Any, *args: Any, **options: Any) -> None:
+        """Download files. Leases keep the commits read until the end."""
+        with self._leased(rpath if isinstance(rpath, list) else [rpath]):
+            super().get(rpath, lpath, *args, **options)
+
+    @contextmanager
+    def _leased(self, paths: Sequence[Any]) -> Iterator[None]:
+        """Leases on the commits of paths; none for branches."""
+        places = [parse_place(self._strip_protocol(path)) for path in paths]
+        with ExitStack() as stack:
+            for place in {ref_of(place) for place in places if place.ref}:
+                # The lookup of a missing ref, or of a glob, follows.
+                with os_errors(f"{place.repository}/{place.ref}"), suppress(NotFound, InvalidInput):
+                    repository = self._repository(place)
+                    if all(branch.name != place.ref for branch in repository.branches()):
+                        stack.enter_context(repository.lease(place.ref))
+            yield
+
+    def _pairs(self, path1: Any, path2: Any, recursive: bool, maxdepth: int | None) -> list[Pair]:
+        """Sources and targets of a copy or move, with the folders, by the rules of fsspec."""
+        targets = path2
+        if isinstance(path1, list) and isinstance(path2, list):
+            sources = [self._strip_protocol(path) for path in path1]
+        else:
+            sources = self.expand_path(path1, recursive=recursive, maxdepth=maxdepth)
+            is_single = isinstance(path1, str)
+            is_glob = is_single and not self._is_literal(path1)
+            if is_single and (not recursive or (is_glob and maxdepth is not None)):
+                sources = [path for path in sources if not self.isdir(path)]
+            if not sources:
+                return []
+            if isinstance(path2, str):
+                into_folder = path2.endswith("/") or self.isdir(path2)
+                into_folder &= is_single and not path1.endswith("/")
+                if is_glob:
+                    into_folder = len(sources) == 1
+                targets = other_paths(sources, path2, exists=into_folder, flatten=not is_single)
+        if len(sources) != len(targets):
+            raise ValueError(f"{len(sources)} sources, but {len(targets)} targets")
+        return list(zip(sources, map(self._strip_protocol, targets), strict=True))
 
     def mv(
         self,
@@ -277,47 +357,110 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         path2: Any,
         recursive: bool = False,
         maxdepth: int | None = None,
-        **options: Any,
+        **_options: Any,
     ) -> None:
-        """Move files. A single file moves on its branch in a transaction, and keeps its date."""
-        if isinstance(path1, str) and isinstance(path2, str) and not path2.endswith("/"):
+        """Move files, each in a transaction on its branch; the files keep their dates.
+
+        Between branches, all files are copied, and then deleted at the source, unless another
+        writer has replaced any of them. A move to the same path changes nothing.
+        """
+        self._refuse_in_transaction("mv")
+        if isinstance(path1, str) and isinstance(path2, str):
             old, new = self._strip_protocol(path1), self._strip_protocol(path2)
-            source, target = _place(old), _place(new)
-            together = (source.repository, source.ref) == (target.repository, target.ref)
-            if together and old != new and self.isfile(old) and not self.isdir(new):
-                branch, moved = self._target(new)
-                with os_errors(old):
-                    branch.move(source.path, moved)
+            if parse_place(old) == parse_place(new):
                 return
-        super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **options)
+        is_listed = isinstance(path1, list) and isinstance(path2, list)
+        pairs = self._pairs(path1, path2, recursive, maxdepth)
+        check_not_below(pairs)
+        files = []
+        for source, target in pairs:
+            if self.info(source)["type"] == "file":
+                files.append((source, target))
+            elif is_listed or not recursive:
+                raise _needs_recursive(source, "move")
+        if not pairs:
+            raise _needs_recursive(path1, "move")
+        self._move_files(checked_moves(files))
+
+    def _move_files(self, moves: list[Pair]) -> None:
+        branches = self._branches(path for pair in moves for path in pair)
+        for _, target in moves:
+            with os_errors(target):
+                check_path(parse_place(target).path)
+        copied: dict[str, str] = {}
+        for source, target in moves:
+            old, new = parse_place(source), parse_place(target)
+            if ref_of(old) == ref_of(new):
+                with os_errors(source):
+                    branches[ref_of(old)].move(old.path, new.path)
+            else:
+                copied[source] = self.info(source)["address"]
+                self.cp_file(source, target)
+        for source, address in copied.items():
+            if self.info(source).get("address") != address:
+                raise os_error(
+                    errno.EBUSY, "changed while it was moved; the sources were not deleted", source
+                )
+        self._delete(copied)
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Delete files: those of a branch in a single transaction."""
-        deleted: dict[RefPath, set[str]] = defaultdict(set)
+        self._refuse_in_transaction("rm")
+        files: list[str] = []
         for name in self.expand_path(path):
             info = self.info(name)
-            place = _place(name)
+            place = parse_place(name)
             if not place.ref:
                 raise os_error(errno.EPERM, "repositories are not deleted by a filesystem", name)
             if info["type"] == "directory" and not recursive:
-                raise os_error(errno.EISDIR, "a folder; delete it with recursive=True", name)
-            # A tag is refused even if nothing is below it.
-            paths = deleted[RefPath(place.repository, place.ref)]
+                raise _needs_recursive(name, "delete")
             if info["type"] == "file":
-                paths.add(place.path)
+                files.append(name)
+            else:
+                # A tag is refused even if nothing is below it.
+                self._branch(name, place)
             if recursive:
-                paths.update(_place(file).path for file in self.find(name, maxdepth=maxdepth))
-        for place, paths in deleted.items():
-            branch_path = f"{place.repository}/{place.ref}"
-            branch = self._branch(branch_path, place)
-            with os_errors(branch_path):
-                branch.delete_many(sorted(paths))
+                files.extend(self.find(name, maxdepth=maxdepth))
+        self._delete(files)
+
+    def _delete(self, files: Collection[str]) -> None:
+        """Delete files: those of a branch in a single transaction."""
+        places = {parse_place(name) for name in files}
+        for ref, branch in self._branches(files).items():
+            with os_errors(f"{ref.repository}/{ref.ref}"):
+                branch.delete_many(sorted(place.path for place in places if ref_of(place) == ref))
+
+    def _branches(self, paths: Iterable[str]) -> dict[RefPath, Branch]:
+        """The branches of paths to write."""
+        branches: dict[RefPath, Branch] = {}
+        for path in paths:
+            place = parse_place(path)
+            if ref_of(place) not in branches:
+                branches[ref_of(place)] = self._branch(path, place)
+        return branches
 
     def rm_file(self, path: str) -> None:
-        self.rm(path)
+        """Delete a file. The path is literal, never a glob."""
+        self._refuse_in_transaction("rm_file")
+        path = self._strip_protocol(path)
+        if self.info(path)["type"] == "directory":
+            raise _needs_recursive(path, "delete")
+        self._delete([path])
 
     def _rm(self, path: str) -> None:
-        self.rm(path)
+        self.rm_file(path)
+
+    def start_transaction(self) -> Any:
+        refuse_nested(self)
+        return super().start_transaction()
+
+    def _refuse_in_transaction(self, call: str) -> None:
+        if self._intrans:
+            raise OSError(
+                errno.ENOTSUP,
+                f"{call} is not supported in a transaction, which stages only written files; "
+                "call it after the transaction",
+            )
 
     def open(
         self,
@@ -331,8 +474,8 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Open a file to read (``r``), to write (``w``) or to write a new file (``x``).
 
         A written file is staged when it is closed, and not staged if its ``with`` block ends in
-        an exception. A library that closes its files after an error stages a part; use a
-        ``transaction`` around it.
+        an exception, here or in ``fsspec.open``. A library that closes its files after an error
+        stages a part; use a ``transaction`` around it.
         """
         is_binary = "b" in mode
         if "r" in mode or (is_binary and compression is None):
@@ -395,7 +538,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return self._repository(place).at(place.ref)
 
     def _object(self, path: str) -> ObjectReader:
-        place = _place(path)
+        place = parse_place(path)
         with os_errors(path, reading=True):
             if not place.path:
                 raise _is_a_folder(path)
@@ -409,7 +552,7 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _target(self, path: str) -> tuple[Branch, str]:
         """The branch and the path in it to write."""
-        place = _place(path)
+        place = parse_place(path)
         if not place.path:
             raise _is_a_folder(path)
         with os_errors(path):
@@ -430,11 +573,6 @@ class ReclaimFileSystem(AbstractFileSystem):  # type: ignore[misc]
         )
 
 
-def _place(path: str) -> RefPath:
-    """The repository, ref and path of a stripped path; the root has none of them."""
-    return RefPath.parse(path) if path else RefPath("")
-
-
 def _base(path: str, place: RefPath) -> str:
     """The beginning of all names on a ref, spelled as in a path on it."""
     return path.removesuffix(place.path) if place.path else f"{path}/"
@@ -450,6 +588,10 @@ def _is_folder(reader: RefReader, path: str) -> bool:
 
 def _is_a_folder(path: str) -> OSError:
     return os_error(errno.EISDIR, "a folder; name an object, such as REPO/BRANCH/PATH", path)
+
+
+def _needs_recursive(path: str, call: str) -> OSError:
+    return os_error(errno.EISDIR, f"a folder; {call} it with recursive=True", path)
 
 
 def _folder(name: str) -> Info:
@@ -471,6 +613,6 @@ def _file(name: str, entry: Entry) -> Info:
 
 
 def _omit_missing(error: OSError) -> None:
-    """Raise any error but a missing path. The path of a collected commit is not just missing."""
-    if not isinstance(error, FileNotFoundError) or isinstance(error.__cause__, Gone):
+    """Raise any error but a missing path."""
+    if not isinstance(error, FileNotFoundError):
         raise error

@@ -21,7 +21,8 @@ from reclaim.errors import (
 
 _NUMBERS: tuple[tuple[type[ReclaimError], int], ...] = (
     (NotFound, errno.ENOENT),
-    (Gone, errno.ENOENT),
+    # Never ENOENT: zarr reads a missing chunk as zeros.
+    (Gone, errno.ESTALE),
     (AlreadyExists, errno.EEXIST),
     (StorageDenied, errno.EACCES),
     (Refused, errno.EPERM),
