@@ -119,7 +119,7 @@ def test_the_log_of_one_branch_does_not_show_others(repo: Repository, main: Bran
     assert len(list(repo.log("main"))) == 4
 
 
-def test_log_of_a_path(repo: Repository) -> None:
+def test_log_of_a_path(repo: Repository, clock: FakeClock) -> None:
     main = repo.branch("main")
 
     def commit(message: str, **paths: str | None) -> None:
@@ -129,6 +129,8 @@ def test_log_of_a_path(repo: Repository) -> None:
                 main.delete(name)
             else:
                 main.put(name, text.encode())
+        # Commits of the same time have no order.
+        clock.advance(seconds=1)
         main.commit(message)
 
     commit("one", a="1", a_b="1", ab="1")
@@ -136,7 +138,9 @@ def test_log_of_a_path(repo: Repository) -> None:
     commit("three", a_b="3")
     commit("four", a=None)
     repo.create_branch("side", "main~2").put("a/c", b"side")
+    clock.advance(seconds=1)
     repo.branch("side").commit("side")
+    clock.advance(seconds=1)
     main.merge("side", message="merge")
     commit("five", ab="5")
 

@@ -338,7 +338,7 @@ def test_no_row_is_left_that_nothing_needs(world: World) -> None:
 def test_an_unknown_setting(local: World) -> None:
     from reclaim.catalog.settings import parse
 
-    with pytest.raises(InvalidInput, match="no setting 'hard'"):
+    with pytest.raises(InvalidInput, match="unknown setting 'hard'"):
         parse({"hard": "on"})
     with pytest.raises(InvalidInput, match="cannot be 'yes'"):
         parse({"hard_delete": "yes"})

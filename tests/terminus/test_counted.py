@@ -55,7 +55,7 @@ def test_a_layer_that_is_listed_and_not_read(
     monkeypatch.setattr(LayerSurvey, "complete", as_listed)
     # Nothing needs the layer, so that nothing misses it either.
     engine = Losing(past.torn, world)
-    with pytest.raises(IncompleteRead, match="counts 9 snapshots, and 8 were read"):
+    with pytest.raises(IncompleteRead, match="counts 9 snapshots, but 8 were read"):
         make_plan(world.store(), engine, opener=world.opener(world.storage))
 
 
@@ -70,5 +70,5 @@ def test_an_object_of_a_live_layer_that_would_not_be_kept(
         return {one: {} if one == kind else names for one, names in named(format, *layers).items()}
 
     monkeypatch.setattr(TerminusFormat, "layer_objects", losing)
-    with pytest.raises(IncompleteRead, match="of layers that stay"):
+    with pytest.raises(IncompleteRead, match="belong to live layers"):
         world.plan()

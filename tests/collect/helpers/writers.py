@@ -21,6 +21,7 @@ from reclaim.catalog.refs import committing
 from reclaim.catalog.staging.physical_addresses import PhysicalAddress
 from reclaim.engine.tasks import deleting
 from reclaim.errors import (
+    Conflict,
     DirtyBranch,
     Gone,
     InvalidInput,
@@ -323,6 +324,10 @@ class WriterMachine(RuleBasedStateMachine):
         except TransactionFailed as error:
             # A run that died holds what it has marked until the next one begins.
             if "being removed" not in str(error) and "changed since" not in str(error):
+                raise
+        except Conflict as error:
+            # A run that died holds the lock until it is free.
+            if "is working" not in str(error):
                 raise
 
     @rule(by=TIMES, close=st.booleans())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from reclaim.errors import Partial, Refused
+from reclaim.ids import short
 from reclaim.policy import Policy, from_options
 from reclaim.run.doctor.doctor import examine_store
 from reclaim.run.sweep.removal import MoveToQuarantine
@@ -70,7 +71,7 @@ def test_expirations_the_older_first(world: World) -> None:
     between = log(world)
     with pytest.raises(Refused, match=f"run {edited.newer} edited it since") as caught:
         take_back(world.repo, edited.older)
-    assert f"reclaim undo {edited.newer}" in (caught.value.hint or "")
+    assert f"reclaim undo {short(edited.newer)}" in (caught.value.hint or "")
     assert log(world) == between
     assert take_back(world.repo, edited.newer) == []
     assert take_back(world.repo, edited.older) == []
@@ -204,4 +205,4 @@ def test_doctor_says_how_an_undo_is_finished(local: World) -> None:
     with pytest.raises(Partial):
         local.undo(edited.older)
     hints = [finding.hint for finding in examine_store(local.store()) if finding.check == "runs"]
-    assert hints == [f"finish it: reclaim undo {edited.older}"]
+    assert hints == [f"finish it: reclaim undo {short(edited.older)}"]
