@@ -19,6 +19,8 @@ from tests.catalog import crashes, raw
 from tests.support.servers import PostgreSQL
 from tests.support.soak import SOAK
 
+pytestmark = pytest.mark.repeats(first=2)
+
 MOST_STEPS = 200
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.catalog.crashes", "psycopg", "pyarrow.parquet"])

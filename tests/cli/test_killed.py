@@ -13,6 +13,8 @@ import pytest
 
 from tests.cli.conftest import CommandLine, Spawn
 
+pytestmark = pytest.mark.repeats(first=1)
+
 MANY = 15_000
 """So many that a sweep takes far longer than it takes to notice that it has begun."""
 PATIENCE = 300.0

@@ -46,6 +46,8 @@ from tests.support.dying import (
     step_before_writes,
 )
 
+pytestmark = pytest.mark.repeats(first=1)
+
 MOVE = MoveToQuarantine(timedelta(days=7))
 STRIDE = 37
 """Steps from one death to the next; ``make soak`` dies at each of them, and processes that are

@@ -26,6 +26,8 @@ from tests.icechunk.repositories import FOLDERS, NEWEST_SPEC, WrittenRepository
 from tests.icechunk.world import DAY, bury, copied, plan
 from tests.support.soak import MORE
 
+pytestmark = pytest.mark.repeats(first=1)
+
 SEEDS = 5 * MORE
 ROUNDS = 1
 KINDS = frozenset(

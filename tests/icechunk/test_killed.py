@@ -35,6 +35,8 @@ from tests.support.proxy import Fault, Proxy, proxy
 from tests.support.servers import SeaweedFS
 from tests.support.soak import SOAK
 
+pytestmark = pytest.mark.repeats(first=2)
+
 MOST_DEATHS = 300
 STRIDE, STRIDE_IN_BUCKET, STRIDE_OF_REQUESTS = (1, 1, 1) if SOAK else (16, 24, 2)
 """Steps from one death to the next."""

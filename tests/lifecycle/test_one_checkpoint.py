@@ -27,6 +27,8 @@ from tests.lifecycle.random_both import Seen, live_with_both
 from tests.lifecycle.ruled import Rules, plan_rules
 from tests.support.soak import SOAK
 
+pytestmark = pytest.mark.repeats(first=1)
+
 NOTHING: Rules = {"nothing": {"prefix": "nothing/", "days": 1}}
 
 

@@ -11,6 +11,8 @@ from tests.schedules.past import Pasts
 from tests.support.exploring import crashes
 from tests.support.soak import SOAK
 
+pytestmark = pytest.mark.repeats(first=2)
+
 DEATHS: dict[str, str] = {
     # Who dies → who goes on.
     "put": "commit",

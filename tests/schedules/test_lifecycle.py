@@ -15,6 +15,8 @@ from tests.schedules.promotions import Oracle, watch_promotions
 from tests.support.exploring import Exploration
 from tests.support.soak import SOAK
 
+pytestmark = pytest.mark.repeats(first=3)
+
 RACES: dict[str, tuple[str, ...]] = {
     "copied while rules take it": ("copy of the old", "lifecycle"),
     "moved while rules take it": ("move of the old", "lifecycle"),

@@ -21,6 +21,8 @@ from tests.schedules.window import MAKER, RULES, Window, changes_state, find_win
 from tests.support.scheduler import Trace
 from tests.support.soak import SOAK
 
+pytestmark = pytest.mark.repeats(first=2)
+
 BY_ADDRESS = ("copy of the old", "move of the old")
 """They stage bytes that are there, which is refused once these are claimed."""
 BY_REF = ("merge", "revert to the old", "reset to the old", "archive", "tag", "lease of the old")

@@ -18,6 +18,8 @@ from tests.schedules.past import Pasts
 from tests.support.soak import SOAK
 from tests.support.state_graph import StateGraph
 
+pytestmark = pytest.mark.repeats(first=8)
+
 PAIRS = list(combinations_with_replacement(OPERATIONS, 2))
 BOUNDS = {
     "commit + commit": 1,

@@ -12,6 +12,8 @@ from tests.support.exploring import Exploration
 from tests.support.soak import SOAK
 from tests.support.state_graph import StateGraph
 
+pytestmark = pytest.mark.repeats(first=3)
+
 RACES: dict[str, tuple[str, ...]] = {
     # Of the seed.
     "commit and move": ("commit", "move"),

@@ -16,6 +16,8 @@ from tests.support.dying import again, each_death
 from tests.terminus.dying import dies
 from tests.terminus.world import MOVE, Frozen, Past, World, bury
 
+pytestmark = pytest.mark.repeats(first=1)
+
 
 @dataclass(frozen=True)
 class Scene:

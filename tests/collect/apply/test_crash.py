@@ -18,6 +18,8 @@ from tests.collect.helpers.world import Files, World, bury, whole
 from tests.support import dying
 from tests.support.dying import Work, again
 
+pytestmark = pytest.mark.repeats(first=1)
+
 MOVE = MoveToQuarantine()
 STRIDE = {"embedded": 1, "server": 13}
 """A step on servers takes much longer."""

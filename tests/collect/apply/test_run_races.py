@@ -25,6 +25,8 @@ from tests.support.rounds import Orders
 from tests.support.servers import PostgreSQL
 from tests.support.soak import SOAK
 
+pytestmark = pytest.mark.repeats(first=1)
+
 ROUNDS = 5_000 if SOAK else 100
 ROUNDS_OF_A_WORLD = 500
 """After so many a world has grown so large that another is made."""

@@ -34,6 +34,8 @@ from tests.collect.helpers.sequences import (
 from tests.support.servers import SeaweedFS
 from tests.support.soak import SOAK
 
+pytestmark = pytest.mark.repeats(first=2)
+
 DRIVERS: dict[str, Callable[[Buckets], Driver]] = {
     BUCKET: lambda buckets: BucketDriver(buckets, OFF),
     MARKERS: lambda buckets: MarkersDriver(buckets, ENABLED),
