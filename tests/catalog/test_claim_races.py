@@ -25,6 +25,8 @@ from tests.catalog.claiming import claiming
 from tests.catalog.test_isolation import paused, race
 from tests.conftest import Backend, make_backend
 
+pytestmark = pytest.mark.repeats(first=4)
+
 Seen = tuple[list[Ref], list[Lease]]
 
 

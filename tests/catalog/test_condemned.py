@@ -11,6 +11,8 @@ from reclaim.catalog.database.schema import CommitState
 from reclaim.errors import Gone, InvalidInput, ReclaimError
 from tests.catalog import raw
 
+pytestmark = pytest.mark.repeats(first=4)
+
 USES: dict[str, Callable[[Repository, str], object]] = {
     "create a branch": lambda repo, dead: repo.create_branch("again", dead),
     "create a tag": lambda repo, dead: repo.create_tag("again", dead),

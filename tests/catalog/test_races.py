@@ -13,6 +13,8 @@ from reclaim.errors import Corrupt, Gone
 from tests.catalog import raw
 from tests.conftest import Backend
 
+pytestmark = pytest.mark.repeats(first=4)
+
 READS: dict[str, Callable[[Repository], object]] = {
     "stat": lambda repo: repo.at("main").stat("a"),
     "exists": lambda repo: repo.branch("main").exists("a"),

@@ -23,6 +23,8 @@ from reclaim.stores.catalog import CatalogStore
 from tests.catalog.leased import HOUR, eventually, held
 from tests.conftest import Backend
 
+pytestmark = pytest.mark.repeats(first=4)
+
 
 @pytest.fixture
 def refs(repo: Repository, commit: str) -> dict[str, str]:

@@ -34,6 +34,8 @@ from tests.icechunk.world import build_randomly, candidates, copied, plan
 from tests.support import expiring
 from tests.support.expiring import apply_expire, decide, plan_expire
 
+pytestmark = pytest.mark.repeats(first=4)
+
 WINDOW = timedelta(days=7)
 HELD = "reclaim.stores.icechunk.held"
 LINES = {

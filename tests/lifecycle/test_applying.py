@@ -23,6 +23,8 @@ from tests.lifecycle.ruled import plan_rules, section, set_rules
 from tests.support.dying import again
 from tests.support.soak import SOAK
 
+pytestmark = pytest.mark.repeats(first=4)
+
 MOVE = MoveToQuarantine()
 
 

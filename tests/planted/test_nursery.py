@@ -13,6 +13,8 @@ from tests.planted.noticed import run_cold, run_warm
 from tests.planted.plant import BUGS
 from tests.support.soak import SOAK
 
+pytestmark = pytest.mark.repeats(first=6)
+
 TESTS = sorted({test for bug in BUGS.values() for test in bug.tests})
 SOME = TESTS[:: 1 if SOAK else 25]
 

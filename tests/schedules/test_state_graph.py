@@ -16,6 +16,8 @@ from tests.support.scheduler import Scheduler, Task
 from tests.support.soak import MORE
 from tests.support.state_graph import StateGraph
 
+pytestmark = pytest.mark.repeats(first=4)
+
 Program = Sequence[tuple[str, str]]
 """What a task does: read a name; write what it has read so far to a name, or do so if it is odd; or
 read a name and end there if that is odd, as one does who finds a lock held."""

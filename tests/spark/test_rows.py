@@ -18,6 +18,8 @@ from reclaim.engine.rows import Rows
 from reclaim.engine.spark.engine import SparkEngine
 from reclaim.engine.work.lines import Tables
 
+pytestmark = pytest.mark.repeats(first=4)
+
 LEFT = pa.schema(
     [
         pa.field("address", pa.string(), nullable=False),

@@ -66,6 +66,8 @@ from tests.stores.taking_breaks import MORE_TAKING, TAKING_BREAKS
 from tests.terminus import world as terminus
 from tests.terminus.test_store import TerminusSubject
 
+pytestmark = pytest.mark.repeats(first=6)
+
 
 class AllContracts(StoreContract, AbilityContract, RunContract):
     __test__ = False

@@ -17,6 +17,8 @@ from tests.support.terminus import encode_archive, encode_logarray
 from tests.terminus.test_layer import ME, files_of
 from tests.terminus.world import Past, World, bury
 
+pytestmark = pytest.mark.repeats(first=4)
+
 
 @pytest.fixture
 def past(world: World) -> Past:

@@ -20,6 +20,8 @@ from reclaim.stores.terminus.store import TerminusStore
 from reclaim.testing.faults import FaultyStorage
 from tests.terminus.world import MOVE, STEPS, At, Past, World, bury, stepped
 
+pytestmark = pytest.mark.repeats(first=4)
+
 
 @pytest.fixture
 def past(world: World) -> Past:

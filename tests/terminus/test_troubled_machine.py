@@ -9,6 +9,8 @@ from tests.support.soak import SOAK
 from tests.terminus.sequences import SEQUENCES, follow
 from tests.terminus.troubled_machine import TroubledMachine
 
+pytestmark = pytest.mark.repeats(first=4)
+
 
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_a_known_sequence(name: str) -> None:

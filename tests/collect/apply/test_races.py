@@ -10,6 +10,8 @@ from reclaim.errors import Gone, ReclaimError, TransactionFailed
 from tests.collect.helpers.changes import CHANGES, Change, a_branch, assert_gone
 from tests.collect.helpers.world import At, Past, World, bury, commit_states, stepped, whole
 
+pytestmark = pytest.mark.repeats(first=4)
+
 
 class Racing:
     """An action of another instance at a step of an apply, and what became of it."""

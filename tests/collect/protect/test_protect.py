@@ -23,6 +23,8 @@ from tests.catalog import raw
 from tests.collect.helpers.uncommitted import address, begin, run, settle
 from tests.collect.helpers.world import At, World
 
+pytestmark = pytest.mark.repeats(first=4)
+
 RAW = ("raw/*",)
 
 

@@ -22,6 +22,8 @@ from tests.collect.helpers.world import World, bury, commit_states
 from tests.collect.quarantine.test_promises import run_of
 from tests.support.dying import Died
 
+pytestmark = pytest.mark.repeats(first=2)
+
 
 @pytest.fixture(autouse=True)
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ from reclaim.safety import SAFETY
 from tests.collect.helpers.world import World, opening, whole
 from tests.support.expiring import apply_expire, decide, expire, plan_expire, take_back
 
+pytestmark = pytest.mark.repeats(first=2)
+
 RULES = from_options(keep_last=2)
 WEEK = MoveToQuarantine(keep=timedelta(days=7))
 Take = Callable[[World], str]
