@@ -8,6 +8,8 @@ import sys
 from collections import Counter
 from typing import Any
 
+import dask.dataframe as dd
+import duckdb
 import fsspec
 import pandas as pd
 import polars as pl
@@ -90,7 +92,6 @@ def test_pyarrow_writes_and_reads_partitions(
 
 
 def test_duckdb(fs: Any, main: Branch, table: pa.Table) -> None:
-    duckdb = pytest.importorskip("duckdb")
     connection = duckdb.connect()
     connection.register_filesystem(fs)
     connection.register("numbers", table)
@@ -116,8 +117,7 @@ def test_polars(fs: Any, main: Branch, table: pa.Table) -> None:
 
 
 def test_dask(fs: Any, main: Branch, options: dict[str, str], table: pa.Table) -> None:
-    dd = pytest.importorskip("dask.dataframe")
-    frame = dd.from_pandas(table.to_pandas(), npartitions=3)
+    frame = dd.from_pandas(table.to_pandas(), npartitions=3)  # type: ignore[no-untyped-call]
     frame.to_parquet("reclaim://sales/main/t", storage_options=options, overwrite=True)
     assert len(fs.glob("sales/main/t/*.parquet")) == 3
     frame.to_csv("reclaim://sales/main/csv/*.csv", storage_options=options)
