@@ -170,6 +170,8 @@ def test_kinds_of_runs(store: reclaim.OpenStore, location: Path) -> None:
     assert edit.summary.objects == 0
     with pytest.raises(InvalidInput, match="quarantine does not go with a history-only plan"):
         edit.apply(quarantine=True)
+    with pytest.raises(InvalidInput, match="quarantine does not go with a history-only plan"):
+        store.gc(reclaim.Policy(keep_last=1), kind="history-only", quarantine=True)
     run = edit.apply()
     assert (run.kind, len(commits(location))) == ("expire", 2)
     assert run.undo().edited is not None

@@ -183,7 +183,7 @@ class Plan:
         globs, limits = check_globs(check_names(exclude, "exclude")), limits_of(options)
         edits_only = document.history_only is not None
         if edits_only:
-            _refuse_deletions(options, exclude)
+            refuse_deletions(options, exclude)
         limits.check(document, hint="nothing was changed; review the plan, or allow more")
         allow_missing(store, asked=unsafe_allow_missing_layers)
         removal = DELETE if edits_only else removal_for(store, options)
@@ -248,7 +248,8 @@ def _by_reason(groups: Sequence[Group]) -> Mapping[str, Total]:
     return dict(sorted(totals.items(), key=lambda row: -row[1].bytes))
 
 
-def _refuse_deletions(options: ApplyArguments, exclude: Sequence[str]) -> None:
+def refuse_deletions(options: ApplyArguments, exclude: Sequence[str] = ()) -> None:
+    """Refuse options of deletions with a plan without any."""
     given: dict[str, Any] = {**options, "exclude": list(exclude)}
     for name, value in given.items():
         if value is not None and value is not False and value != []:

@@ -23,7 +23,7 @@ from reclaim.api.options import (
     removal_for,
     to_timedelta,
 )
-from reclaim.api.plan import Plan
+from reclaim.api.plan import Plan, refuse_deletions
 from reclaim.api.plan_names import find_named, is_location
 from reclaim.api.run import Run, find_id
 from reclaim.api.work import EngineChoice, EngineName, ShowProgress, Work, make_work
@@ -168,6 +168,8 @@ class OpenStore:
         missing rules are an error.
         """
         edits_only = _edits_only(asked)
+        if edits_only:
+            refuse_deletions(applying)
         removal = DELETE if edits_only else removal_for(self.store, applying)
         limits, chosen = limits_of(applying), asked.options(self.store)
         if among_many and (reason := find_skip_reason(self.store, asked.request, chosen)):
